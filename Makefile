@@ -1,0 +1,52 @@
+# make demo: set up, then the main job.  make test: set up, then all checks.  make help: the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Threads that spin while they wait slow small operations down; must be set before torch is imported.
+export OMP_WAIT_POLICY ?= PASSIVE
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+DEMO := --epochs 40 --batch-size 50 --times 32
+
+.PHONY: help demo test lint types tests verify clean
+help:
+	@echo "make demo     Burgers' equation: data, two models, table and page (4 minutes on 2 cores)"
+	@echo "make test     lint, types and tests (under 10 minutes)"
+	@echo "make verify   the long checks; writes results/verify.json"
+	@echo "make clean    remove the virtual environment, runs and caches of tools"
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "tino needs Python 3.11 or newer: make PYTHON=python3.12 demo"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.user: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
+	@touch $@ $(VENV)/.user
+
+demo: $(VENV)/.user
+	$(BIN)/tino train burgers-0.1 don $(DEMO) --out runs/demo/don
+	$(BIN)/tino train burgers-0.1 spod-trtino $(DEMO) --out runs/demo/spod-trtino
+	$(BIN)/tino report runs/demo/don runs/demo/spod-trtino --out runs/demo
+
+test: lint types tests
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/basedpyright
+
+tests: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+verify: $(VENV)/.dev
+	$(BIN)/python benchmarks/verify.py
+
+clean:
+	rm -rf $(VENV) runs build dist .pytest_cache .ruff_cache .hypothesis

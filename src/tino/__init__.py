@@ -1,0 +1,48 @@
+"""tino: learn how physical systems respond over time.
+
+train, test = tino.dataset(tino.problem("burgers-0.1"))
+model = tino.build("spod-trtino", train)
+tino.fit(model, train)
+tino.evaluate(model, test), tino.certify(model, test)
+"""
+
+from tino.data import Dataset, dataset, generate, load_dataset
+from tino.errors import CertificateError, TinoError
+from tino.evaluation import Scores, evaluate, predict
+from tino.grids import Interval, Periodic, Point, TimeGrid
+from tino.models.separable import Separable
+from tino.models.store import load
+from tino.models.zoo import MODELS, build
+from tino.problems import Problem, problem, problem_names
+from tino.properties import Certificate, certify
+from tino.training import History, TrainConfig, fit
+from tino.version import VERSION as __version__
+
+__all__ = [
+    "MODELS",
+    "Certificate",
+    "CertificateError",
+    "Dataset",
+    "History",
+    "Interval",
+    "Periodic",
+    "Point",
+    "Problem",
+    "Scores",
+    "Separable",
+    "TimeGrid",
+    "TinoError",
+    "TrainConfig",
+    "__version__",
+    "build",
+    "certify",
+    "dataset",
+    "evaluate",
+    "fit",
+    "generate",
+    "load",
+    "load_dataset",
+    "predict",
+    "problem",
+    "problem_names",
+]

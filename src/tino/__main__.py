@@ -1,0 +1,20 @@
+"""The command ``tino``: sets what must be set before torch is imported, then hands over to ``tino.cli``."""
+
+import os
+import sys
+
+
+def main() -> None:
+    # Two waiting OpenMP threads that spin make rows of small operations many times slower on small machines.
+    # Only effective before torch is imported, hence here.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        from tino.cli import run
+    except ModuleNotFoundError as error:
+        print(f"tino: the package '{error.name}' is missing: pip install {error.name}", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

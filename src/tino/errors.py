@@ -1,0 +1,20 @@
+"""The errors a user meets: each is one line that names what was given and what was expected."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class TinoError(Exception):
+    """Something the caller can mend; the command line prints it as one line."""
+
+
+class CertificateError(TinoError):
+    """A property derived from a model's parts that the measurement contradicts."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> TinoError:
+    """The error for a name that is not registered, with the nearest known ones."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return TinoError(f"no {kind} named '{name}': {hint}known: {', '.join(known)}")

@@ -1,0 +1,93 @@
+"""Predictions with checks at the border, and scores on a test set."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tino.data import Dataset, check_input, check_values
+from tino.errors import TinoError
+from tino.metrics import mse, relative_l2
+from tino.models.separable import Separable
+
+BATCH_NUMBERS = 4_000_000  # outputs computed together, at most: bounds the memory of a prediction
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Errors of each test sample, float64 (n,)."""
+
+    mse: Tensor
+    rel_l2: Tensor
+
+    @property
+    def mse_mean(self) -> float:
+        return float(self.mse.mean())
+
+    @property
+    def mse_sd(self) -> float:
+        """Over the samples, with N - 1 (eq_mse_and_sd); 0 for a single sample."""
+        return float(self.mse.std()) if len(self.mse) > 1 else 0.0
+
+    @property
+    def rel_l2_mean(self) -> float:
+        return float(self.rel_l2.mean())
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "mse_mean": self.mse_mean,
+            "mse_sd": self.mse_sd,
+            "rel_l2_mean": self.rel_l2_mean,
+            "mse": self.mse.tolist(),
+            "rel_l2": self.rel_l2.tolist(),
+        }
+
+
+def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
+    """u (n, t, x) for inputs f (n, t, m), in batches, on the model's device, the answer on the input's.
+
+    Inputs are checked here (shape, dtype, NaN, inf); ``model(f)`` itself only checks shapes.
+    """
+    if not isinstance(f, Tensor):
+        raise TinoError(f"f must be a torch tensor, got {type(f).__name__}: wrap arrays in torch.as_tensor")
+    outputs = f.shape[-1]
+    if isinstance(model, Separable):
+        check_input(f, model.spec.time, model.spec.inputs)
+        outputs = model.spec.outputs.size
+    check_values(f, "f")
+    if ic is not None:
+        check_values(ic, "ic")
+        if len(ic) != len(f):
+            raise TinoError(f"ic holds {len(ic)} samples, f holds {len(f)}")
+    at = next((p for p in model.parameters()), f)
+    size = max(1, BATCH_NUMBERS // (f.shape[1] * max(outputs, 256)))
+    training = model.training
+    model.eval()
+    parts = []
+    with torch.no_grad():
+        for first in range(0, len(f), size):
+            part = f[first : first + size].to(at.device, at.dtype)
+            state = () if ic is None else (ic[first : first + size].to(at.device, at.dtype),)
+            parts.append(model(part, *state).to(f.device))
+    model.train(training)
+    return torch.cat(parts)
+
+
+def evaluate(model: nn.Module, test: Dataset) -> Scores:
+    """The errors of a model on a test set."""
+    if isinstance(model, Separable):
+        check_grids(model, test)
+    prediction = predict(model, test.f, test.ic)
+    if prediction.shape != test.u.shape:
+        given = f"{tuple(prediction.shape)} for f {tuple(test.f.shape)}"
+        raise TinoError(f"the model returned shape {given}, expected {tuple(test.u.shape)}")
+    return Scores(mse(prediction, test.u), relative_l2(prediction, test.u))
+
+
+def check_grids(model: Separable, data: Dataset) -> None:
+    """The data lie on the grids the model was built for."""
+    for name in ("time", "inputs", "outputs"):
+        given, expected = getattr(data, name), getattr(model.spec, name)
+        if given != expected:
+            raise TinoError(f"the data's {name} grid is {given}, the model was built for {expected}")

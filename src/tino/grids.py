@@ -1,0 +1,129 @@
+"""Where things are sampled: a uniform time grid, and the points of space.
+
+A grid is a small frozen record that knows its points; ``grid_record`` and ``grid_from_record`` carry it
+through JSON and HDF5 metadata.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tino.errors import TinoError
+
+
+@dataclass(frozen=True)
+class TimeGrid:
+    """n uniform times from start to stop, both ends included: t_i = start + i step."""
+
+    start: float
+    stop: float
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 2:
+            raise TinoError(f"a time grid needs at least 2 points, got n_t = {self.n}")
+        if not self.stop > self.start:
+            raise TinoError(f"a time grid must run forward, got [{self.start}, {self.stop}]")
+
+    @property
+    def step(self) -> float:
+        return (self.stop - self.start) / (self.n - 1)
+
+    @property
+    def points(self) -> Tensor:  # (t,)
+        return torch.linspace(self.start, self.stop, self.n, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Point:
+    """No space at all: the signal is a function of time alone."""
+
+    kind = "point"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return ()
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    @property
+    def points(self) -> Tensor:  # (1, 0)
+        return torch.zeros(1, 0, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """n uniform points on [start, stop], both ends included."""
+
+    start: float
+    stop: float
+    n: int
+
+    kind = "interval"
+
+    def __post_init__(self) -> None:
+        if self.n < 2 or not self.stop > self.start:
+            raise TinoError(f"an interval needs 2 points or more and stop > start, got {self}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n,)
+
+    @property
+    def size(self) -> int:
+        return self.n
+
+    @property
+    def points(self) -> Tensor:  # (x, 1)
+        return torch.linspace(self.start, self.stop, self.n, dtype=torch.float64)[:, None]
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """A periodic box [0, length)^d with shape[i] points along axis i; the right end is left out."""
+
+    length: float
+    shape: tuple[int, ...]
+
+    kind = "periodic"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(self.shape))
+        if not 1 <= len(self.shape) <= 3 or min(self.shape) < 4:
+            raise TinoError(f"a periodic box has 1 to 3 axes of 4 points or more, got shape {self.shape}")
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def points(self) -> Tensor:  # (x, d), last axis fastest
+        axes = [torch.arange(n, dtype=torch.float64) * (self.length / n) for n in self.shape]
+        return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(self.size, -1)
+
+
+Grid = Point | Interval | Periodic
+
+_KINDS: dict[str, type[Grid]] = {"point": Point, "interval": Interval, "periodic": Periodic}
+
+
+def grid_record(grid: Grid) -> dict[str, Any]:
+    """The grid as plain JSON values."""
+    return {"kind": grid.kind, **asdict(grid)}
+
+
+def grid_from_record(record: dict[str, Any]) -> Grid:
+    """The grid that ``grid_record`` described."""
+    values = dict(record)
+    kind = values.pop("kind", None)
+    if kind not in _KINDS:
+        raise TinoError(f"unknown grid kind {kind!r}, expected one of {', '.join(_KINDS)}")
+    try:
+        return _KINDS[kind](**values)
+    except TypeError as error:
+        raise TinoError(f"the record {record} does not describe a grid of kind {kind!r}") from error

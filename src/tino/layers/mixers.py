@@ -1,0 +1,130 @@
+"""Mixers: the first, linear layer of a branch, which decides what of the input a time may see.
+
+Each maps z (b, t, m) to h (b, t, width), or to h at the chosen ``times`` (s,) alone, (b, s, width); the
+global one, whose answer does not depend on time, returns (b, 1, width). All keep weights (t, m, width). Each
+declares ``causal`` and ``time_invariant``, from which a model derives its own properties.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+def _weights(n_t: int, m: int, width: int) -> tuple[nn.Parameter, nn.Parameter]:
+    # inputs have mean square 1 and are smooth in time, so the t terms of a sensor add up partly in phase: a
+    # scale between 1/t and 1/sqrt(t) keeps h of order one
+    weight = torch.randn(n_t, m, width) * (n_t**-0.75 * m**-0.5)
+    return nn.Parameter(weight), nn.Parameter(torch.zeros(width))
+
+
+class GlobalMixer(nn.Module):
+    """h = Σ_k W_k f_k + c, over all times, past and future (eq_deepont)."""
+
+    causal = False
+    time_invariant = False
+
+    def __init__(self, n_t: int, m: int, width: int) -> None:
+        super().__init__()
+        self.weight, self.bias = _weights(n_t, m, width)
+
+    def forward(self, z: Tensor, times: Tensor | None = None) -> Tensor:
+        return (z.flatten(1) @ self.weight.flatten(0, 1) + self.bias)[:, None]
+
+
+class MaskedMixer(nn.Module):
+    """h_i = Σ_{k <= i} W_k f_k + c: a running sum over time of a plain linear layer (eq_TC_DON)."""
+
+    causal = True
+    time_invariant = False
+
+    def __init__(self, n_t: int, m: int, width: int) -> None:
+        super().__init__()
+        self.weight, self.bias = _weights(n_t, m, width)
+
+    def forward(self, z: Tensor, times: Tensor | None = None) -> Tensor:
+        terms = torch.einsum("btm,tmh->tbh", z, self.weight[: z.shape[1]])
+        h = torch.cumsum(terms, dim=0) + self.bias
+        return (h if times is None else h[times]).transpose(0, 1)
+
+
+class DelayMixer(nn.Module):
+    """h_i = Σ_l W_l f_{i-l} + c, with f = 0 before T_0: a causal convolution (eq_TINO_txy).
+
+    Lags run from ``first_lag`` (0; the paper's derivation starts at 1) to n_t - 1. The weights are stored the
+    oldest lag first, so that the weights met by f_0 ... f_i are one contiguous block: W_l = weight[-1 - l].
+    """
+
+    causal = True
+    time_invariant = True
+
+    def __init__(self, n_t: int, m: int, width: int, first_lag: int = 0) -> None:
+        super().__init__()
+        self.first_lag = first_lag
+        self.weight, self.bias = _weights(n_t - first_lag, m, width)
+
+    def forward(self, z: Tensor, times: Tensor | None = None, route: str = "fft") -> Tensor:
+        """All times by a zero-padded FFT (or ``route="direct"``); chosen times by one product each."""
+        if times is not None:
+            return _DelayAt.apply(z, self.weight, times.tolist(), self.first_lag) + self.bias
+        h = self._fft(z) if route == "fft" else self._direct(z)
+        return h + self.bias
+
+    def _fft(self, z: Tensor) -> Tensor:
+        t, lags = z.shape[1], self.weight.shape[0]
+        n = t + lags  # long enough that nothing wraps around
+        spectrum = torch.einsum(
+            "btm,tmh->bth", torch.fft.rfft(z, n, dim=1), torch.fft.rfft(self.weight.flip(0), n, dim=0)
+        )
+        h = torch.fft.irfft(spectrum, n, dim=1)
+        return nn.functional.pad(h, (0, 0, self.first_lag, 0))[:, :t]
+
+    def _direct(self, z: Tensor) -> Tensor:
+        lags = self.weight.shape[0]
+        padded = nn.functional.pad(z.transpose(1, 2), (lags - 1 + self.first_lag, -self.first_lag))
+        return nn.functional.conv1d(padded, self.weight.permute(2, 1, 0)).transpose(1, 2)
+
+    def initial_state(self, b: int) -> Tensor:
+        """The past at T_0: zeros, (b, lags + first_lag, m), oldest first."""
+        lags, m, _ = self.weight.shape
+        return self.weight.new_zeros(b, lags + self.first_lag, m)
+
+    def step(self, z_i: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """One time step: z_i (b, m) and the past -> h_i (b, width) and the new past."""
+        state = torch.cat([state[:, 1:], z_i[:, None]], dim=1)
+        seen = state[:, : self.weight.shape[0]]
+        return seen.flatten(1) @ self.weight.flatten(0, 1) + self.bias, state
+
+
+class _DelayAt(torch.autograd.Function):
+    """The delay sum at a few times: per time one product of the past with a block of weights, no copies."""
+
+    @staticmethod
+    def forward(ctx, z: Tensor, weight: Tensor, times: list[int], first_lag: int) -> Tensor:  # pyright: ignore
+        ctx.save_for_backward(z, weight)
+        ctx.times, ctx.first_lag = times, first_lag
+        lags, _, width = weight.shape
+        h = z.new_zeros(z.shape[0], len(times), width)
+        for s, i in enumerate(times):
+            past, block = _met(i, lags, first_lag)
+            torch.mm(z[:, past].flatten(1), weight[block].flatten(0, 1), out=h[:, s])
+        return h
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):  # pyright: ignore
+        z, weight = ctx.saved_tensors
+        lags = weight.shape[0]
+        grad_z = torch.zeros_like(z) if ctx.needs_input_grad[0] else None
+        grad_weight = torch.zeros_like(weight)
+        for s, i in enumerate(ctx.times):
+            past, block = _met(i, lags, ctx.first_lag)
+            grad_weight[block].flatten(0, 1).addmm_(z[:, past].flatten(1).T, grad[:, s])
+            if grad_z is not None:
+                back = grad[:, s] @ weight[block].flatten(0, 1).T
+                grad_z[:, past] += back.view(z.shape[0], -1, z.shape[2])
+        return grad_z, grad_weight, None, None
+
+
+def _met(i: int, lags: int, first_lag: int) -> tuple[slice, slice]:
+    """The input times that h_i sees, and the weights they meet: slices of equal length."""
+    stop = max(0, i + 1 - first_lag)
+    start = max(0, stop - lags)
+    return slice(start, stop), slice(lags - (stop - start), lags)

@@ -1,0 +1,134 @@
+"""The models by name: one line each, and the one function that builds them from data."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tino.data import Dataset
+from tino.errors import TinoError, unknown
+from tino.grids import Point
+from tino.models.bases import Constant, PodModes
+from tino.models.separable import Separable, Spec
+from tino.pod import Pod, pod
+
+TRUNK_MODES = 128  # J' and J where nothing else fixes them
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A member of the family: which mixer, which basis, with a time factor or without."""
+
+    mixer: str
+    basis: str
+    time_factor: bool
+    equation: str  # its label in the paper
+    title: str
+
+
+MODELS: dict[str, Recipe] = {
+    "don": Recipe("global", "trunk(t,y)", False, "eq_deepont", "DeepONet"),
+    "pod-don": Recipe("global", "pod(t,y)", False, "eq_pod_deepont", "POD-DeepONet"),
+    "spod-don": Recipe("global", "pod(y)", True, "eq_spod_don", "DeepONet with spatial POD"),
+    "tc-don": Recipe("masked", "trunk(t,y)", False, "eq_TC_DON", "time-causal DeepONet"),
+    "tc-spod-don": Recipe("masked", "pod(y)", True, "eq_TC_SPOD_DON", "time-causal DeepONet, spatial POD"),
+    "tino": Recipe("delay", "trunk(y)", False, "eq_TINO_txy", "time-invariant neural operator"),
+    "pod-tino": Recipe("delay", "pod(y)", False, "section POD-TINO", "TINO with spatial POD"),
+    "trtino": Recipe("delay", "trunk(y)", True, "eq_TrTINO_txy", "truncated TINO"),
+    "spod-trtino": Recipe("delay", "pod(y)", True, "eq_spod_trtino", "truncated TINO, spatial POD"),
+}
+
+
+def build(
+    name: str,
+    train: Dataset,
+    seed: int = 0,
+    *,
+    snapshots: str = "quartile",
+    project_sensors: bool = True,
+    first_lag: int = 0,
+) -> Separable:
+    """A fresh model of that name for a dataset: all sizes, scales and POD modes come from the data.
+
+    ``snapshots``: the POD of y uses the outputs at the first quartile of time, as the paper does, or of "all"
+    times. ``project_sensors``: the mixer sees the POD coefficients of the inputs, exact on their span, where
+    that at least halves their number. ``first_lag``: 0, or 1 as in the paper's derivation.
+    """
+    if name not in MODELS:
+        raise unknown("model", name, MODELS)
+    recipe = MODELS[name]
+    if snapshots not in ("quartile", "all"):
+        raise TinoError(f"snapshots is '{snapshots}', expected 'quartile' or 'all'")
+    if first_lag not in (0, 1):
+        raise TinoError(f"first_lag is {first_lag}, expected 0 or 1")
+    basis = recipe.basis
+    if isinstance(train.outputs, Point):
+        if basis == "pod(y)":
+            raise TinoError(f"{name} needs outputs in space for its POD, {train.name} has time-only outputs")
+        if basis == "trunk(y)":
+            basis = "constant"
+    modes, outputs = _output_pod(basis, train, snapshots)
+    branch_modes = TRUNK_MODES if recipe.time_factor else modes
+    sensors = pod(train.f.flatten(0, 1), subtract_mean=False).modes if project_sensors else None
+    if sensors is not None and 2 * len(sensors) > train.inputs.size:
+        sensors = None
+    spec = Spec(
+        model=name,
+        problem=train.name,
+        mixer=recipe.mixer,
+        basis=basis,
+        time_factor=recipe.time_factor,
+        time=train.time,
+        inputs=train.inputs,
+        outputs=train.outputs,
+        sensors=train.inputs.size if sensors is None else len(sensors),
+        branch_modes=branch_modes,
+        modes=modes,
+        state=0 if train.ic is None else train.ic.shape[1],
+        first_lag=first_lag if recipe.mixer == "delay" else 0,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Separable(spec)
+    with torch.no_grad():
+        _scale_inputs(model, train, sensors)
+        _scale_outputs(model, train, outputs)
+    return model
+
+
+def _output_pod(basis: str, train: Dataset, snapshots: str) -> tuple[int, Pod | None]:
+    """J, and the POD of the outputs where the basis is one."""
+    if basis == "constant":
+        return 1, None
+    if basis.startswith("trunk"):
+        return TRUNK_MODES, None
+    if basis == "pod(t,y)":
+        found = pod(train.u.flatten(1))
+    elif snapshots == "all":
+        found = pod(train.u.flatten(0, 1))
+    else:
+        quartile = round((train.time.n - 1) / 4)  # the grid time nearest to T_0 + (T - T_0) / 4
+        found = pod(train.u[:, quartile])
+    return len(found.modes), found
+
+
+def _scale_inputs(model: Separable, train: Dataset, sensors: Tensor | None) -> None:
+    size = train.f.double().square().mean().sqrt()
+    if not size > 0:
+        raise TinoError(f"the inputs of {train.name} are all zero: there is nothing to learn from")
+    if sensors is None:
+        model.sensors.matrix.copy_(1 / size)
+    else:  # mean square 1 per projected sensor: the energy of m points now lies in r numbers
+        size = size * (train.inputs.size / len(sensors)) ** 0.5
+        model.sensors.matrix.copy_(sensors.T / size)
+
+
+def _scale_outputs(model: Separable, train: Dataset, outputs: Pod | None) -> None:
+    basis = model.basis
+    if isinstance(basis, PodModes):
+        assert outputs is not None
+        basis.fill(outputs)
+        basis.scale.copy_(basis.project(train.u).square().mean((0, 1)).sqrt())
+    else:
+        size = train.u.double().square().mean().sqrt()
+        basis.scale.copy_(size if isinstance(basis, Constant) else size * model.spec.modes**-0.5)

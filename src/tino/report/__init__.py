@@ -1,0 +1,1 @@
+"""Reports: tables, figures and the page, made from finished runs."""

@@ -1,0 +1,82 @@
+"""The table of a report: one row a run, ours beside the paper's figure."""
+
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tino.report.paper import PAPER
+from tino.runs import Run
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run's numbers, ready to print."""
+
+    problem: str
+    model: str
+    mse: str
+    sd: str
+    rel_l2: str
+    parameters: str
+    seconds: str
+    causal: str
+    time_invariant: str
+    paper: str
+    paper_sd: str
+
+
+HEADINGS = {
+    "problem": "problem",
+    "model": "model",
+    "mse": "MSE",
+    "sd": "± SD",
+    "rel_l2": "rel. L2",
+    "parameters": "params",
+    "seconds": "train s",
+    "causal": "causal",
+    "time_invariant": "time-inv.",
+    "paper": "paper MSE",
+    "paper_sd": "± SD",
+}
+
+
+def row(run: Run) -> Row:
+    record, scores = run.record, run.scores
+    printed = PAPER.get(record["problem"], {}).get(record["model"])
+    return Row(
+        problem=record["problem"],
+        model=record["model"],
+        mse=_short(scores["mse_mean"]),
+        sd=_short(scores["mse_sd"]),
+        rel_l2=_short(scores["rel_l2_mean"]),
+        parameters=f"{record['parameters'] / 1e6:.2f}M",
+        seconds=f"{record['train_seconds']:.0f}",
+        causal="yes" if run.certificate["causal"] else "no",
+        time_invariant="yes" if run.certificate["time_invariant"] else "no",
+        paper=_short(printed[0]) if printed else "–",
+        paper_sd=_short(printed[1]) if printed else "–",
+    )
+
+
+def _short(value: float) -> str:
+    """2.84e-4, as the paper writes it."""
+    digits, exponent = f"{value:.2e}".split("e")
+    return f"{digits}e{int(exponent)}"
+
+
+def print_table(rows: list[Row]) -> None:
+    """One table for each problem, narrow enough for 80 columns."""
+    console = Console()
+    for problem in dict.fromkeys(r.problem for r in rows):
+        table = Table(title=f"{problem}: errors on the test set", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        shown = [key for key in HEADINGS if key not in ("problem", "sd", "paper_sd")]
+        for key in shown:
+            title = {"mse": "MSE ± SD", "time_invariant": "invar."}.get(key, HEADINGS[key])
+            justify = "left" if key == "model" else "right"
+            table.add_column(title.replace(" MSE", "\nMSE"), justify=justify, no_wrap=True)
+        for r in (r for r in rows if r.problem == problem):
+            cells = {**r.__dict__, "mse": f"{r.mse} ± {r.sd}"}
+            table.add_row(*(cells[key] for key in shown))
+        console.print(table)

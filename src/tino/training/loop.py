@@ -1,0 +1,146 @@
+"""The training loop: one page, to be read in one sitting."""
+
+import csv
+import io
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from tino.data import Dataset
+from tino.errors import TinoError
+from tino.evaluation import check_grids
+from tino.models.bases import Trunk
+from tino.models.separable import Separable
+from tino.progress import progress
+from tino.training.config import TrainConfig, make_optimizer, pick_device
+
+
+@dataclass
+class History:
+    """The mean training MSE, the learning rate and the seconds so far, for each epoch."""
+
+    loss: list[float] = field(default_factory=list)
+    lr: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def csv(self) -> str:
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        rows.writerow(["epoch", "loss", "lr", "seconds"])
+        for epoch, (loss, lr, seconds) in enumerate(zip(self.loss, self.lr, self.seconds, strict=True), 1):
+            rows.writerow([epoch, f"{loss:.6e}", f"{lr:.6e}", f"{seconds:.3f}"])
+        return text.getvalue()
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What a step compares: the model's output for (inputs, ic) at chosen times with the target there.
+
+    Its mean squared difference times ``weight``, plus ``constant``, is the MSE of the field.
+    """
+
+    inputs: Tensor  # (n, t, r)
+    ic: Tensor | None  # (n, k)
+    target: Tensor  # (n, t, j), or (n, 1, j)
+    output: Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
+    weight: float
+    constant: float
+
+
+def objective(model: nn.Module, data: Dataset, device: torch.device) -> Objective:
+    """The field's MSE; for an orthonormal basis its equal in the far fewer coefficients of the basis."""
+    f, u = data.f.to(device), data.u.to(device)
+    ic = None if data.ic is None else data.ic.to(device)
+    if not isinstance(model, Separable):
+        return Objective(f, ic, u, lambda f, ic, times: model(f, ic)[:, _all(times)], 1.0, 0.0)
+    inputs = model.sensors(f)
+    basis = model.basis
+    if isinstance(basis, Trunk):
+        return Objective(
+            inputs,
+            ic,
+            u,
+            lambda z, ic, times: basis.expand(model.coefficients(z, ic, times), times),
+            1.0,
+            0.0,
+        )
+    target = basis.project(u)
+    parts = zip(u.split(50), target.split(50), strict=True)
+    left = sum(float((field - basis.expand(c)).square().sum()) for field, c in parts) / u.numel()
+    return Objective(inputs, ic, target, model.coefficients, target.numel() / u.numel(), left)
+
+
+def fit(
+    model: nn.Module, train: Dataset, config: TrainConfig | None = None, show_progress: bool = True
+) -> History:
+    """Train the model on the dataset, in place, by minimising the MSE (eq_loss_func)."""
+    config = config or TrainConfig()
+    if isinstance(model, Separable):
+        check_grids(model, train)
+    device = pick_device(config.device)
+    model.to(device).train()
+    with torch.no_grad():
+        goal = objective(model, train, device)
+    optimizer = make_optimizer(config, [p for p in model.parameters() if p.requires_grad])
+    n, n_t = len(train), goal.target.shape[1]
+    batch = min(config.batch_size, n)
+    steps = config.epochs * math.ceil(n / batch)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _cosine(step, steps))
+    generator = torch.Generator().manual_seed(config.seed)
+    scale = 1.0 / float(goal.target.square().mean())  # a loss of order one keeps the optimisers' eps small
+    history = History()
+    start = time.perf_counter()
+    with progress(f"training {_name(model)}", config.epochs, show_progress) as advance:
+        for epoch in range(config.epochs):
+            total = torch.zeros((), device=device)
+            order = torch.randperm(n, generator=generator)
+            for picked in order.split(batch):
+                times = draw_times(n_t, config.times, generator)
+                at = picked.to(device)
+                ic = None if goal.ic is None else goal.ic[at]
+                output = goal.output(goal.inputs[at], ic, None if times is None else times.to(device))
+                target = goal.target[at] if times is None else goal.target[at[:, None], times.to(device)]
+                loss = (output - target).square().mean()
+                optimizer.zero_grad(set_to_none=True)
+                (scale * loss).backward()
+                optimizer.step()
+                schedule.step()
+                total += loss.detach() * len(picked)  # no host synchronisation before the epoch ends
+            history.loss.append(goal.weight * float(total) / n + goal.constant)
+            history.lr.append(float(schedule.get_last_lr()[0]))
+            history.seconds.append(time.perf_counter() - start)
+            if not math.isfinite(history.loss[-1]):
+                where = f"epoch {epoch + 1}, learning rate {history.lr[-1]:.1e}"
+                raise TinoError(f"the loss is {history.loss[-1]} at {where}: try a smaller lr")
+            advance(1, f"loss {history.loss[-1]:.2e}")
+    model.eval()
+    return history
+
+
+def draw_times(n_t: int, count: int, generator: torch.Generator) -> Tensor | None:
+    """One random time from each of ``count`` equal stretches of the grid, (s,); None for all times."""
+    if count == 0 or count >= n_t:
+        return None
+    edges = torch.arange(count + 1, dtype=torch.float64) * (n_t / count)
+    draws = edges[:-1] + torch.rand(count, generator=generator, dtype=torch.float64) * (n_t / count)
+    return draws.long().clamp(max=n_t - 1)
+
+
+def _cosine(step: int, steps: int) -> float:
+    """Linear warm-up over the first 5 % of the steps, then half a cosine to zero."""
+    warm = max(1, steps // 20)
+    if step < warm:
+        return (step + 1) / warm
+    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+
+
+def _all(times: Tensor | None) -> Tensor | slice:
+    return slice(None) if times is None else times
+
+
+def _name(model: nn.Module) -> str:
+    return model.spec.model if isinstance(model, Separable) else type(model).__name__
