@@ -32,7 +32,7 @@ SPLITS = ("train", "test")
 
 @dataclass(frozen=True)
 class Dataset:
-    """Pairs on fixed grids: f (n, t, m) -> u (n, t, x), with an initial state ic (n, k) where there is one."""
+    """Pairs on fixed grids: f (n, t, m) -> u (n, t, x), with initial states ic (n, k) or without."""
 
     f: Tensor
     u: Tensor

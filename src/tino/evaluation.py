@@ -77,17 +77,9 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
 def evaluate(model: nn.Module, test: Dataset) -> Scores:
     """The errors of a model on a test set."""
     if isinstance(model, Separable):
-        check_grids(model, test)
+        model.check_grids(test)
     prediction = predict(model, test.f, test.ic)
     if prediction.shape != test.u.shape:
         given = f"{tuple(prediction.shape)} for f {tuple(test.f.shape)}"
         raise TinoError(f"the model returned shape {given}, expected {tuple(test.u.shape)}")
     return Scores(mse(prediction, test.u), relative_l2(prediction, test.u))
-
-
-def check_grids(model: Separable, data: Dataset) -> None:
-    """The data lie on the grids the model was built for."""
-    for name in ("time", "inputs", "outputs"):
-        given, expected = getattr(data, name), getattr(model.spec, name)
-        if given != expected:
-            raise TinoError(f"the data's {name} grid is {given}, the model was built for {expected}")

@@ -69,6 +69,11 @@ class Forcing:
             return torch.ones(self.batch, 1, dtype=torch.float64, device=x.device)
         return self.law.profile(self.params, x)
 
+    def through(self, x: Tensor, linear: Callable[[Tensor], Tensor]) -> Callable[[float], Tensor]:
+        """t -> linear(f(t, x)): a linear map of the forcing at a time; the profile is mapped once."""
+        profile = linear(self.on(x))
+        return lambda t: self.amplitude(torch.tensor([t], dtype=torch.float64, device=x.device)) * profile
+
     def __call__(self, t: Tensor, x: Tensor) -> Tensor:
         """f(t, x): times (k,), points (m, d) -> (b, k, m)."""
         return self.amplitude(t)[:, :, None] * self.on(x)[:, None, :]

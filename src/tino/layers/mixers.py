@@ -62,11 +62,12 @@ class DelayMixer(nn.Module):
         self.weight, self.bias = _weights(n_t - first_lag, m, width)
 
     def forward(self, z: Tensor, times: Tensor | None = None, route: str = "fft") -> Tensor:
-        """All times by a zero-padded FFT (or ``route="direct"``); chosen times by one product each."""
-        if times is not None:
+        """All times by a zero-padded FFT (or ``route="direct"``); chosen times by one product each, but on a
+        GPU by the FFT too: there it is cheap, and reading the times would make the host wait."""
+        if times is not None and z.device.type == "cpu":
             return _DelayAt.apply(z, self.weight, times.tolist(), self.first_lag) + self.bias
-        h = self._fft(z) if route == "fft" else self._direct(z)
-        return h + self.bias
+        h = (self._fft(z) if route == "fft" else self._direct(z)) + self.bias
+        return h if times is None else h[:, times]
 
     def _fft(self, z: Tensor) -> Tensor:
         t, lags = z.shape[1], self.weight.shape[0]

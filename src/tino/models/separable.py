@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tino.errors import TinoError
+from tino.data import Dataset
+from tino.errors import TinoError, unknown
 from tino.grids import Grid, TimeGrid, grid_from_record, grid_record
 from tino.layers.mixers import DelayMixer, GlobalMixer, MaskedMixer
 from tino.layers.mlp import mlp, time_features
@@ -19,6 +20,8 @@ from tino.models.bases import Basis, Constant, PodModes, Trunk, unit_range
 
 WIDTH = 128  # of the branch and of the time factor
 DELAY_WIDTH = 256  # of the delay mixer
+MIXERS = ("global", "masked", "delay")
+BASES = ("constant", "trunk(y)", "trunk(t,y)", "pod(y)", "pod(t,y)")
 
 
 @dataclass(frozen=True)
@@ -27,8 +30,8 @@ class Spec:
 
     model: str
     problem: str
-    mixer: str  # global, masked, delay
-    basis: str  # constant, trunk(y), trunk(t,y), pod(y), pod(t,y)
+    mixer: str  # one of MIXERS
+    basis: str  # one of BASES
     time_factor: bool
     time: TimeGrid
     inputs: Grid
@@ -38,6 +41,12 @@ class Spec:
     modes: int  # J
     state: int = 0  # numbers in the initial state, 0 where it is not an input
     first_lag: int = 0
+
+    def __post_init__(self) -> None:
+        if self.mixer not in MIXERS:
+            raise unknown("mixer", self.mixer, MIXERS)
+        if self.basis not in BASES:
+            raise unknown("basis", self.basis, BASES)
 
     def record(self) -> dict[str, Any]:
         grids = {"inputs": grid_record(self.inputs), "outputs": grid_record(self.outputs)}
@@ -169,6 +178,13 @@ class Separable(nn.Module):
         given, expected = 0 if ic is None else ic.shape[-1], spec.state
         if given != expected:
             raise TinoError(f"the initial state has {given} numbers, the model was built for {expected}")
+
+    def check_grids(self, data: Dataset) -> None:
+        """The data lie on the grids the model was built for."""
+        for name in ("time", "inputs", "outputs"):
+            given, expected = getattr(data, name), getattr(self.spec, name)
+            if given != expected:
+                raise TinoError(f"the data's {name} grid is {given}, the model was built for {expected}")
 
     def save(self, folder: str | Path) -> None:
         """Write model.safetensors and model.json into the folder, each whole or not at all."""

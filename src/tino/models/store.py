@@ -19,7 +19,7 @@ def save(model: Separable, folder: Path) -> None:
     """Write the weights, then the record that names them."""
     tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
     with whole_file(folder / WEIGHTS) as part:
-        safetensors.torch.save_file(tensors, part)
+        part.write_bytes(safetensors.torch.save(tensors))
     write_json(
         folder / RECORD, {"format": FORMAT, **model.spec.record(), "normalisation": _normalisation(model)}
     )

@@ -131,4 +131,6 @@ def _scale_outputs(model: Separable, train: Dataset, outputs: Pod | None) -> Non
         basis.scale.copy_(basis.project(train.u).square().mean((0, 1)).sqrt())
     else:
         size = train.u.double().square().mean().sqrt()
+        if not size > 0:
+            raise TinoError(f"the outputs of {train.name} are all zero: there is nothing to learn from")
         basis.scale.copy_(size if isinstance(basis, Constant) else size * model.spec.modes**-0.5)

@@ -34,7 +34,7 @@ HEADINGS = {
     "sd": "± SD",
     "rel_l2": "rel. L2",
     "parameters": "params",
-    "seconds": "train s",
+    "seconds": "seconds",
     "causal": "causal",
     "time_invariant": "time-inv.",
     "paper": "paper MSE",
@@ -71,9 +71,11 @@ def print_table(rows: list[Row]) -> None:
     console = Console()
     for problem in dict.fromkeys(r.problem for r in rows):
         table = Table(title=f"{problem}: errors on the test set", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table.show_edge = table.pad_edge = False
         shown = [key for key in HEADINGS if key not in ("problem", "sd", "paper_sd")]
         for key in shown:
-            title = {"mse": "MSE ± SD", "time_invariant": "invar."}.get(key, HEADINGS[key])
+            narrow = {"mse": "MSE ± SD", "time_invariant": "time-\ninv.", "seconds": "sec"}
+            title = narrow.get(key, HEADINGS[key])
             justify = "left" if key == "model" else "right"
             table.add_column(title.replace(" MSE", "\nMSE"), justify=justify, no_wrap=True)
         for r in (r for r in rows if r.problem == problem):

@@ -16,8 +16,8 @@ def etdrk4(linear: Tensor, nonlinear: Nonlinear, h: float) -> Callable[[float, T
     """
     lh = h * linear
     e, e_half = torch.exp(lh), torch.exp(lh / 2)
-    roots = torch.exp(1j * torch.pi * (torch.arange(1, 33, device=linear.device) - 0.5) / 32)  # half a circle
-    z = lh[..., None] + roots.to(torch.complex128)
+    angles = torch.pi * (torch.arange(32, dtype=torch.float64, device=linear.device) + 0.5) / 32
+    z = lh[..., None] + torch.exp(1j * angles)  # half a circle: the other half is its mirror image
     ez = torch.exp(z)
 
     def mean(values: Tensor) -> Tensor:

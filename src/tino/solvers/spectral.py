@@ -5,11 +5,11 @@ The equation is the interface: u_t = L u + N(u) + f is given by the symbol of L 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from tino.inputs import Forcing
 from tino.solvers.etd import etdrk4
 
 
@@ -23,6 +23,17 @@ class PeriodicEquation:
     length: float = 1.0
 
 
+class Source(Protocol):
+    """A batch of forcings, as the solver sees it: ``tino.inputs.Forcing`` is one."""
+
+    @property
+    def batch(self) -> int: ...
+
+    def through(self, x: Tensor, linear: Callable[[Tensor], Tensor]) -> Callable[[float], Tensor]:
+        """t -> linear(f(t, x)) for points x (m, 1); linear maps (b, m) to what the solver needs."""
+        ...
+
+
 def wave_numbers(n: int, length: float, device: torch.device | str = "cpu") -> Tensor:
     """2πk / length for the n // 2 + 1 modes of a real transform."""
     return 2 * torch.pi * torch.fft.rfftfreq(n, length / n, dtype=torch.float64, device=device)
@@ -30,7 +41,7 @@ def wave_numbers(n: int, length: float, device: torch.device | str = "cpu") -> T
 
 def solve_periodic(
     equation: PeriodicEquation,
-    forcing: Forcing,
+    forcing: Source,
     times: Tensor,
     n_out: int,
     n_inner: int,
@@ -47,12 +58,11 @@ def solve_periodic(
     k = wave_numbers(n_inner, equation.length, device)
     keep = (torch.arange(len(k), device=device) < n_inner / 3).to(torch.float64)
     ik = 1j * k
-    profile = torch.fft.rfft(forcing.on(x)) * keep  # (b, k)
+    source = forcing.through(x, lambda f: torch.fft.rfft(f) * keep)  # t -> (b, k)
     v = (torch.fft.rfft(equation.initial(x)) * keep).expand(forcing.batch, -1)
 
     def nonlinear(t: float, v: Tensor) -> Tensor:
-        amplitude = forcing.amplitude(torch.tensor([t], dtype=torch.float64, device=device))
-        return keep * equation.nonlinear(torch.fft.irfft(v, n_inner), ik) + amplitude * profile
+        return keep * equation.nonlinear(torch.fft.irfft(v, n_inner), ik) + source(t)
 
     h = float(times[1] - times[0]) / substeps
     step = etdrk4(equation.linear(k), nonlinear, h)

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from tino.data import Dataset
 from tino.errors import TinoError
-from tino.evaluation import check_grids
 from tino.models.bases import Trunk
 from tino.models.separable import Separable
 from tino.progress import progress
@@ -80,7 +79,7 @@ def fit(
     """Train the model on the dataset, in place, by minimising the MSE (eq_loss_func)."""
     config = config or TrainConfig()
     if isinstance(model, Separable):
-        check_grids(model, train)
+        model.check_grids(train)
     device = pick_device(config.device)
     model.to(device).train()
     with torch.no_grad():
@@ -94,27 +93,33 @@ def fit(
     scale = 1.0 / float(goal.target.square().mean())  # a loss of order one keeps the optimisers' eps small
     history = History()
     start = time.perf_counter()
+
+    def step(samples: Tensor, times: Tensor | None) -> Tensor:
+        """One step on a batch -> its summed loss, still on the device: nothing here waits for it."""
+        ic = None if goal.ic is None else goal.ic[samples]
+        output = goal.output(goal.inputs[samples], ic, times)  # (b, s, j)
+        target = goal.target[samples] if times is None else goal.target[samples[:, None], times]
+        loss = (output - target).square().mean()
+        optimizer.zero_grad(set_to_none=True)
+        (scale * loss).backward()
+        optimizer.step()
+        schedule.step()
+        return loss.detach() * len(samples)
+
     with progress(f"training {_name(model)}", config.epochs, show_progress) as advance:
-        for epoch in range(config.epochs):
+        for epoch in range(1, config.epochs + 1):
             total = torch.zeros((), device=device)
-            order = torch.randperm(n, generator=generator)
-            for picked in order.split(batch):
-                times = draw_times(n_t, config.times, generator)
-                at = picked.to(device)
-                ic = None if goal.ic is None else goal.ic[at]
-                output = goal.output(goal.inputs[at], ic, None if times is None else times.to(device))
-                target = goal.target[at] if times is None else goal.target[at[:, None], times.to(device)]
-                loss = (output - target).square().mean()
-                optimizer.zero_grad(set_to_none=True)
-                (scale * loss).backward()
-                optimizer.step()
-                schedule.step()
-                total += loss.detach() * len(picked)  # no host synchronisation before the epoch ends
+            try:
+                for picked in torch.randperm(n, generator=generator).split(batch):
+                    times = draw_times(n_t, config.times, generator)
+                    total += step(picked.to(device), None if times is None else times.to(device))
+            except torch.linalg.LinAlgError:  # pyright: ignore[reportPrivateImportUsage]  # a preconditioner met numbers that are not finite
+                total.fill_(torch.nan)
             history.loss.append(goal.weight * float(total) / n + goal.constant)
             history.lr.append(float(schedule.get_last_lr()[0]))
             history.seconds.append(time.perf_counter() - start)
             if not math.isfinite(history.loss[-1]):
-                where = f"epoch {epoch + 1}, learning rate {history.lr[-1]:.1e}"
+                where = f"epoch {epoch}, learning rate {history.lr[-1]:.1e}"
                 raise TinoError(f"the loss is {history.loss[-1]} at {where}: try a smaller lr")
             advance(1, f"loss {history.loss[-1]:.2e}")
     model.eval()

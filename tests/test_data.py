@@ -1,0 +1,240 @@
+"""Datasets: reproducible to the byte, written whole, and clear about what is wrong with a file."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from conftest import small_problem
+
+import tino
+from tino.data import cache_folder, generate, load_dataset, read_record
+
+
+def make(folder: Path, name: str = "burgers-0.1", seed: int = 0) -> Path:
+    return generate(small_problem(name), seed, 5, 3, cache=folder, show_progress=False)
+
+
+@pytest.mark.parametrize("name", tino.problem_names())
+def test_same_seed_same_bytes_other_seed_other_data(name, tmp_path):
+    first, again = make(tmp_path / "a", name), make(tmp_path / "b", name)
+    assert first.read_bytes() == again.read_bytes()
+    (train, test), (other, _) = load_dataset(first), load_dataset(make(tmp_path, name, seed=1))
+    assert not torch.equal(train.f, other.f)
+    samples = torch.cat([train.f, test.f]).flatten(1)
+    assert len(torch.unique(samples, dim=0)) == 8  # train and test share no sample, and none repeats
+
+
+@pytest.mark.parametrize("name", tino.problem_names())
+def test_a_sample_depends_on_seed_and_index_alone(name, tmp_path):
+    problem = small_problem(name)
+    few, _ = load_dataset(generate(problem, 0, 2, 1, tmp_path, show_progress=False))
+    many, _ = load_dataset(generate(problem, 0, 7, 1, tmp_path, show_progress=False))
+    assert torch.equal(few.f, many.f[:2])
+    assert torch.allclose(few.u, many.u[:2], rtol=1e-6, atol=1e-7)
+
+
+def test_stored_values_are_the_problem_s(tmp_path):
+    problem = small_problem("burgers-0.1")
+    train, test = load_dataset(make(tmp_path))
+    forcing = problem.law.sample(0, 1, range(3))
+    assert torch.allclose(test.u, problem.solve(forcing).float(), rtol=1e-6, atol=1e-6)
+    t, x = problem.time.points[7], problem.inputs.points[5, 0]
+    p = {k: v[2].flatten().numpy() for k, v in forcing.params.items()}
+    n = np.arange(1, 11)
+    shape = (p["a_n"] * np.sin(2 * np.pi * n * x.item()) + p["b_n"] * np.cos(2 * np.pi * n * x.item())) / n**2
+    f = p["A"] * np.sin(p["b"] * t.item() + p["c"]) * shape.sum()
+    assert float(test.f[2, 7, 5]) == pytest.approx(float(f[0]), rel=1e-5)
+    assert train.f.dtype == torch.float32
+
+
+def test_record_names_everything(tmp_path):
+    record = read_record(make(tmp_path))
+    assert record["problem"] == "burgers-0.1"
+    assert record["options"] == {"nu": 0.1, "n_t": 24, "resolution": 24}
+    assert record["seed"] == 0
+    assert record["solver"]["steps_per_output"] > 0
+    assert record["version"] == tino.__version__
+    assert len(record["checksum"]) == 64
+    assert record["input"]["ranges"]["A"] == [0.1, 1.0]
+
+
+def test_an_option_changes_the_file(tmp_path):
+    one = generate(tino.problem("duffing", n_t=24), 0, 2, 1, tmp_path, show_progress=False)
+    two = generate(tino.problem("duffing", n_t=24, damping=0.5), 0, 2, 1, tmp_path, show_progress=False)
+    assert one != two
+
+
+def test_second_call_reads_the_cache(tmp_path):
+    path = make(tmp_path)
+    before = path.stat().st_mtime_ns
+    assert make(tmp_path) == path
+    assert path.stat().st_mtime_ns == before
+
+
+def damage(path: Path, how: str) -> None:
+    data = path.read_bytes()
+    if how == "cut in half":
+        path.write_bytes(data[: len(data) // 2])
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "text":
+        path.write_text("not a dataset")
+    elif how == "a number changed":
+        with h5py.File(path, "r+") as file:
+            file["train/u"][0, 0, 0] += 1.0  # pyright: ignore
+    elif how == "an array missing":
+        with h5py.File(path, "r+") as file:
+            del file["test"]
+    elif how == "foreign":
+        with h5py.File(path, "w") as file:
+            file["tensor"] = np.zeros(3)
+    elif how == "other data":
+        with h5py.File(path, "r+") as file:
+            record = json.loads(str(file.attrs["tino"]))
+            file.attrs["tino"] = json.dumps({**record, "seed": 7})
+    elif how == "a later format":
+        with h5py.File(path, "r+") as file:
+            file.attrs["tino"] = json.dumps({"format": 99})
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "cut in half",
+        "empty",
+        "text",
+        "a number changed",
+        "an array missing",
+        "foreign",
+        "other data",
+        "a later format",
+    ],
+)
+def test_a_damaged_or_foreign_file_gets_one_line_and_is_left_alone(how, tmp_path):
+    path = make(tmp_path)
+    damage(path, how)
+    left = path.read_bytes()
+    with pytest.raises(tino.TinoError) as caught:
+        tino.dataset(small_problem("burgers-0.1"), 0, 5, 3, cache=tmp_path, show_progress=False)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == left
+
+
+def test_the_cache_folder_can_be_chosen(tmp_path, monkeypatch):
+    assert cache_folder(tmp_path) == tmp_path
+    monkeypatch.setenv("TINO_CACHE", str(tmp_path / "from-variable"))
+    assert cache_folder() == tmp_path / "from-variable"
+    monkeypatch.delenv("TINO_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "tino"
+
+
+def test_an_unwritable_cache_is_one_line(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    with pytest.raises(tino.TinoError, match="cannot write"):
+        make(blocked)
+
+
+def test_a_failing_solver_leaves_nothing(tmp_path):
+    problem = small_problem("duffing")
+
+    def explode(*_):
+        raise KeyboardInterrupt
+
+    object.__setattr__(problem, "solution", explode)
+    with pytest.raises(KeyboardInterrupt):
+        generate(problem, 0, 2, 1, tmp_path, show_progress=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import sys, tino
+print("ready", flush=True)
+tino.generate(tino.problem("burgers-0.1", n_t=40, resolution=64), 0, 60, 20, cache=sys.argv[1])
+"""
+
+
+def killed_once(folder: Path, delay: float) -> bool:
+    """Generate in a process of its own and kill it after the delay -> whether the file was whole by then."""
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, stderr=-3)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(delay)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    whole = list(folder.glob("*.h5"))
+    for path in whole:
+        load_dataset(path)  # raises if it is not whole
+    return bool(whole)
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.3])
+def test_a_kill_leaves_a_whole_file_or_none(delay, tmp_path):
+    killed_once(tmp_path, delay)
+    problem = tino.problem("burgers-0.1", n_t=40, resolution=64)
+    path = generate(problem, 0, 60, 20, cache=tmp_path, show_progress=False)
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]  # the killed run's part is cleared away
+
+
+def a_dataset(**changes) -> tino.Dataset:
+    values = {
+        "f": torch.zeros(3, 5, 2),
+        "u": torch.zeros(3, 5, 1),
+        "time": tino.TimeGrid(0, 1, 5),
+        "inputs": tino.Interval(0, 1, 2),
+        "outputs": tino.Point(),
+    }
+    return tino.Dataset(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"f": torch.zeros(3, 5, 3)}, "f has 3 sensors, expected 2"),
+        ({"f": torch.zeros(3, 4, 2)}, "f has 4 times, expected 5"),
+        ({"f": torch.zeros(3, 5)}, "f has shape"),
+        ({"f": torch.zeros(3, 5, 2, dtype=torch.int64)}, "f has dtype torch.int64"),
+        ({"f": np.zeros((3, 5, 2))}, "must be torch tensors, got ndarray"),
+        ({"f": torch.full((3, 5, 2), torch.nan)}, "f has NaN or infinite values in 3 of 3 samples"),
+        ({"u": torch.full((3, 5, 1), torch.inf)}, "u has NaN or infinite"),
+        ({"u": torch.zeros(3, 5, 2)}, r"u has shape \(3, 5, 2\), expected \(3, 5, 1\)"),
+        ({"u": torch.zeros(2, 5, 1)}, r"u has shape \(2, 5, 1\)"),
+        ({"f": torch.zeros(0, 5, 2), "u": torch.zeros(0, 5, 1)}, "f holds no samples"),
+        ({"ic": torch.zeros(2, 4)}, "ic has shape"),
+    ],
+)
+def test_data_are_checked_at_the_border(changes, message):
+    with pytest.raises(tino.TinoError, match=message):
+        a_dataset(**changes)
+
+
+def test_impossible_requests_are_one_line(tmp_path):
+    with pytest.raises(tino.TinoError, match=r"did you mean 'burgers-0\.1'"):
+        tino.problem("burger-0.1")
+    with pytest.raises(tino.TinoError, match="no option 'resolution': it takes n_t, damping"):
+        tino.problem("duffing", resolution=3)
+    with pytest.raises(tino.TinoError, match="resolution > 20"):
+        tino.problem("burgers-0.1", resolution=16)
+    with pytest.raises(tino.TinoError, match="at least 2 points"):
+        tino.problem("duffing", n_t=1)
+    with pytest.raises(tino.TinoError, match="at least one training"):
+        generate(tino.problem("duffing"), 0, 0, 1, tmp_path)
+    with pytest.raises(tino.TinoError, match="seed must be 0"):
+        generate(tino.problem("duffing"), -1, 1, 1, tmp_path)
+
+
+def test_threads_are_given_back():
+    before = torch.get_num_threads()
+    make(Path(os.environ["TINO_CACHE"]) / "threads")
+    assert torch.get_num_threads() == before

@@ -1,0 +1,58 @@
+"""Scores by the paper's formulas, and checks at the border."""
+
+import numpy as np
+import pytest
+import torch
+
+import tino
+
+
+def test_scores_are_the_paper_s_formulas(small_data):
+    train, test = small_data("burgers-0.1")
+    model = tino.build("tino", train)
+    scores = tino.evaluate(model, test)
+    u, guess = test.u.double().numpy(), model(test.f).detach().double().numpy()
+    mse = [np.mean((u[k] - guess[k]) ** 2) for k in range(len(u))]
+    relative = [np.sqrt(np.sum((u[k] - guess[k]) ** 2) / np.sum(u[k] ** 2)) for k in range(len(u))]
+    assert np.allclose(scores.mse, mse, rtol=1e-5)
+    assert np.allclose(scores.rel_l2, relative, rtol=1e-5)
+    assert scores.mse_mean == pytest.approx(np.mean(mse), rel=1e-5)
+    assert scores.mse_sd == pytest.approx(np.std(mse, ddof=1), rel=1e-5)  # N - 1
+    assert scores.rel_l2_mean == pytest.approx(np.mean(relative), rel=1e-5)
+
+
+def test_batches_do_not_change_predictions(small_data, monkeypatch):
+    train, test = small_data("burgers-0.1")
+    model = tino.build("don", train)
+    whole = tino.predict(model, test.f)
+    monkeypatch.setattr("tino.evaluation.BATCH_NUMBERS", 1)
+    assert torch.allclose(tino.predict(model, test.f), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f[:, :, :-1], "f has 23 sensors, expected 24"),
+        (lambda f: f[:, :-1], "f has 23 times, expected 24"),
+        (lambda f: f.long(), "f has dtype torch.int64"),
+        (lambda f: f * torch.nan, "f has NaN or infinite values in 6 of 6 samples, first in 0"),
+        (lambda f: f.numpy(), "f must be a torch tensor, got ndarray"),
+        (lambda f: f[0], "f has shape"),
+    ],
+)
+def test_inputs_are_checked(change, message, small_data):
+    train, test = small_data("burgers-0.1")
+    with pytest.raises(tino.TinoError, match=message):
+        tino.predict(tino.build("tino", train), change(test.f))
+
+
+def test_other_grids_and_answers_are_refused(small_data):
+    train, test = small_data("burgers-0.1")
+    model = tino.build("tino", train)
+    moved = tino.Dataset(test.f, test.u, test.time, test.inputs, tino.Interval(0, 1, 24))
+    with pytest.raises(tino.TinoError, match="the data's outputs grid is"):
+        tino.evaluate(model, moved)
+    with pytest.raises(tino.TinoError, match="the model returned shape"):
+        tino.evaluate(torch.nn.Linear(24, 5), test)
+    with pytest.raises(tino.TinoError, match="ic holds 2 samples, f holds 6"):
+        tino.predict(model, test.f, torch.zeros(2, 1))

@@ -1,0 +1,143 @@
+"""Every member of the family against the paper's formula, written out in loops; and what it refuses."""
+
+import pytest
+import torch
+from conftest import FAMILY, PAIRS, SPATIAL_POD, doubled
+
+import tino
+from tino.models.bases import Constant, PodModes, Trunk
+from tino.models.separable import Separable
+
+
+def mixed(model: Separable, z: torch.Tensor, i: int) -> torch.Tensor:
+    """h_i by the mixer's sum, one term at a time."""
+    mixer, n_t = model.mixer, z.shape[1]
+    h = mixer.bias.clone().expand(len(z), -1)
+    for k in range(n_t):
+        if model.spec.mixer == "delay":
+            lag = i - k
+            if lag >= model.spec.first_lag:
+                h = h + z[:, k] @ mixer.weight[-1 - (lag - model.spec.first_lag)]
+        elif model.spec.mixer == "global" or k <= i:
+            h = h + z[:, k] @ mixer.weight[k]
+    return h
+
+
+def by_the_formula(model: Separable, f: torch.Tensor, ic: torch.Tensor | None = None) -> torch.Tensor:
+    """u(t_i, y) = φ_0(y) + Σ_j [Σ_p B_p(h_i; IC) τ_pj(t_i)] φ_j(t_i, y), sums and times in loops."""
+    spec, basis = model.spec, model.basis
+    u = torch.zeros(len(f), spec.time.n, spec.outputs.size, dtype=f.dtype)
+    z = f @ model.sensors.matrix if model.sensors.projects else f * model.sensors.matrix
+    for i in range(spec.time.n):
+        h = mixed(model, z, i)
+        if ic is not None:
+            assert model.initial is not None
+            h = h + ic @ model.initial.weight.T
+        branch = model.branch(h)  # (b, p)
+        if model.time_factor is not None:
+            tau = model.time_factor.net(model.time_factor.features[i]).view(spec.branch_modes, spec.modes)
+        else:
+            tau = torch.eye(spec.modes, dtype=f.dtype)
+        for j in range(spec.modes):
+            c = sum(branch[:, p] * tau[p, j] for p in range(spec.branch_modes))
+            if isinstance(basis, Constant):
+                phi, mean, scale = torch.ones(1, dtype=f.dtype), 0.0, basis.scale
+            elif isinstance(basis, PodModes):
+                phi = basis.modes[j, i] if basis.of_time else basis.modes[j]
+                mean, scale = basis.mean[i] if basis.of_time else basis.mean, basis.scale[j]
+            else:
+                assert isinstance(basis, Trunk)
+                features = basis.features[i] if basis.of_time else basis.features
+                phi, mean, scale = basis.net(features)[:, j], 0.0, basis.scale
+            u[:, i] += (c * scale)[:, None] * phi + (mean if j == 0 else 0.0)
+    return u
+
+
+@pytest.mark.parametrize(("problem", "name"), PAIRS)
+def test_the_model_is_its_formula(problem, name, small_data):
+    train, test = small_data(problem)
+    model = doubled(tino.build(name, train))
+    f = test.f[:2].double()
+    with torch.no_grad():
+        expected = by_the_formula(model, f)
+        assert torch.allclose(model(f), expected, rtol=1e-12, atol=1e-12)
+        times = torch.tensor([0, 5, 23])
+        assert torch.allclose(model(f, times=times), expected[:, times], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["tino", "trtino", "spod-trtino"])
+def test_options_keep_the_formula(name, small_data):
+    train, test = small_data("burgers-0.1")
+    state = torch.randn(len(train), 3, generator=torch.Generator().manual_seed(0))
+    with_state = tino.Dataset(train.f, train.u, train.time, train.inputs, train.outputs, state)
+    model = doubled(tino.build(name, with_state, first_lag=1, project_sensors=False, snapshots="all"))
+    f, ic = test.f[:2].double(), state[:2].double()
+    with torch.no_grad():
+        assert torch.allclose(model(f, ic), by_the_formula(model, f, ic), rtol=1e-12, atol=1e-12)
+
+
+def test_projected_sensors_lose_nothing_on_the_training_span(small_data):
+    train, _ = small_data("burgers-0.1")
+    assert not tino.build("tino", train).sensors.projects  # 20 modes on 24 points: nothing gained
+    problem = tino.problem("fitting-space", n_t=8, resolution=64)
+    gaussian, _ = tino.dataset(problem, train=40, test=1, show_progress=False)
+    projected = tino.build("tino", gaussian).sensors.matrix.double()
+    assert projected.shape[1] < gaussian.inputs.size  # Gaussians: numerically of low rank
+    back = torch.linalg.pinv(projected)
+    error = (gaussian.f.double() @ projected @ back - gaussian.f.double()).abs().max()
+    assert error < 1e-5 * gaussian.f.abs().max()
+
+
+def test_pod_modes_are_taken_at_the_first_quartile(small_data):
+    train, _ = small_data("burgers-0.1")
+    quartile = round((train.time.n - 1) / 4)
+    basis = tino.build("pod-tino", train).basis
+    assert isinstance(basis, PodModes)
+    assert torch.allclose(basis.mean, train.u[:, quartile].mean(0), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_the_seed_fixes_the_weights(name, small_data):
+    train, _ = small_data("burgers-0.1")
+    one, same, other = (tino.build(name, train, seed=s).state_dict() for s in (0, 0, 1))
+    assert all(torch.equal(one[k], same[k]) for k in one)
+    assert any(not torch.equal(one[k], other[k]) for k in one)
+
+
+def test_building_leaves_the_global_stream_alone(small_data):
+    train, _ = small_data("duffing")
+    torch.manual_seed(5)
+    expected = torch.rand(1)
+    torch.manual_seed(5)
+    tino.build("tino", train)
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_what_build_refuses(small_data):
+    train, _ = small_data("duffing")
+    for name in SPATIAL_POD:
+        with pytest.raises(tino.TinoError, match=f"{name} needs outputs in space"):
+            tino.build(name, train)
+    with pytest.raises(tino.TinoError, match="did you mean 'trtino'"):
+        tino.build("trtin", train)
+    with pytest.raises(tino.TinoError, match="snapshots is 'some'"):
+        tino.build("tino", train, snapshots="some")
+    zero = tino.Dataset(0 * train.f, train.u, train.time, train.inputs, train.outputs)
+    with pytest.raises(tino.TinoError, match="all zero"):
+        tino.build("tino", zero, project_sensors=False)
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (torch.zeros(2, 24, 23), "f has 23 sensors, the model was built for"),
+        (torch.zeros(2, 20, 24), "f has 20 times, the model was built for 24"),
+        (torch.zeros(24, 24), "f has shape"),
+    ],
+)
+def test_forward_checks_shapes(f, message, small_data):
+    model = tino.build("tino", small_data("burgers-0.1")[0])
+    with pytest.raises(tino.TinoError, match=message):
+        model(f)
+    with pytest.raises(tino.TinoError, match="initial state has 3 numbers, the model was built for 0"):
+        model(torch.zeros(2, 24, 24), torch.zeros(2, 3))
