@@ -164,8 +164,8 @@ tino.generate(tino.problem("burgers-0.1", n_t=40, resolution=64), 0, 60, 20, cac
 """
 
 
-def killed_once(folder: Path, delay: float) -> bool:
-    """Generate in a process of its own and kill it after the delay -> whether the file was whole by then."""
+def killed_once(folder: Path, delay: float) -> None:
+    """Generate in a process of its own, kill it after the delay, and read whatever file there is."""
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, stderr=-3)
     assert process.stdout is not None
     process.stdout.readline()
@@ -173,13 +173,14 @@ def killed_once(folder: Path, delay: float) -> bool:
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    whole = list(folder.glob("*.h5"))
-    for path in whole:
+    for path in folder.glob("*.h5"):
         load_dataset(path)  # raises if it is not whole
-    return bool(whole)
 
 
-@pytest.mark.parametrize("delay", [0.05, 0.3])
+KILLS = int(os.environ.get("TINO_KILLS", "2"))  # make verify takes more
+
+
+@pytest.mark.parametrize("delay", [round(1.2 * (i + 0.5) / KILLS, 3) for i in range(KILLS)])
 def test_a_kill_leaves_a_whole_file_or_none(delay, tmp_path):
     killed_once(tmp_path, delay)
     problem = tino.problem("burgers-0.1", n_t=40, resolution=64)

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 Advance = Callable[..., None]  # advance(n=1, note="")
 
-PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
+FIRST, NEXT = 2.0, 10.0  # seconds to the first line, and between two, where there is no terminal
 
 
 @contextmanager
@@ -40,18 +40,18 @@ def progress(label: str, total: float, show: bool = True) -> Iterator[Advance]:
 
 
 def _plain_lines(label: str, total: float) -> Advance:
-    start = last = time.monotonic()
-    done = 0.0
+    start = time.monotonic()
+    done, due = 0.0, FIRST
 
     def advance(n: float = 1, note: str = "") -> None:
-        nonlocal last, done
+        nonlocal done, due
         done += n
-        now = time.monotonic()
-        ended = done >= total - 1e-9
-        if now - last < PLAIN_SECONDS and not (ended and now - start > 2):
+        seconds = time.monotonic() - start
+        ended = done >= total - 1e-9 and seconds > FIRST
+        if seconds < due and not ended:
             return
-        last = now
-        line = f"{label}: {100 * done / total:.0f} % after {now - start:.0f} s  {note}".rstrip()
+        due = seconds + NEXT
+        line = f"{label}: {100 * done / total:.0f} % after {seconds:.0f} s  {note}".rstrip()
         print(line, file=sys.stderr, flush=True)
 
     return advance

@@ -18,10 +18,10 @@ import torch
 from tino.data import Dataset, dataset
 from tino.errors import TinoError
 from tino.evaluation import evaluate
-from tino.files import read_json, write_json, write_text
+from tino.files import make_folder, read_json, write_json, write_text
 from tino.models.separable import Separable
 from tino.models.store import load, save
-from tino.models.zoo import build
+from tino.models.zoo import build, model_recipe
 from tino.problems import Problem, problem
 from tino.properties import certify
 from tino.training import TrainConfig, fit
@@ -89,10 +89,11 @@ class Run:
 def train_run(name: str, model_name: str, folder: Path, data: DataOptions, config: TrainConfig) -> Run:
     """The whole line for one model: dataset, model, training, scores, certificate, all kept in the folder."""
     device = pick_device(config.device)
-    folder.mkdir(parents=True, exist_ok=True)
     chosen = data.problem(name)
+    model_recipe(model_name)  # a wrong name is told before any work is done
     train, test = dataset(chosen, config.seed, data.train, data.test, data.cache, device)
     model = build(model_name, train, config.seed)
+    make_folder(folder)  # one that cannot be written is told before training, not after
     started = time.perf_counter()
     history = fit(model, train, config)
     seconds = time.perf_counter() - started
@@ -115,6 +116,7 @@ def train_run(name: str, model_name: str, folder: Path, data: DataOptions, confi
         },
         "versions": {"tino": train.meta["version"], **versions},
     }
+    (folder / "run.json").unlink(missing_ok=True)  # from here to the end the folder holds no finished run
     save(model, folder)
     write_text(folder / "history.csv", history.csv())
     write_json(folder / "scores.json", scores.record())

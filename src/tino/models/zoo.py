@@ -39,6 +39,13 @@ MODELS: dict[str, Recipe] = {
 }
 
 
+def model_recipe(name: str) -> Recipe:
+    """The recipe of that name, or an error with the nearest known one."""
+    if name not in MODELS:
+        raise unknown("model", name, MODELS)
+    return MODELS[name]
+
+
 def build(
     name: str,
     train: Dataset,
@@ -54,9 +61,7 @@ def build(
     times. ``project_sensors``: the mixer sees the POD coefficients of the inputs, exact on their span, where
     that at least halves their number. ``first_lag``: 0, or 1 as in the paper's derivation.
     """
-    if name not in MODELS:
-        raise unknown("model", name, MODELS)
-    recipe = MODELS[name]
+    recipe = model_recipe(name)
     if snapshots not in ("quartile", "all"):
         raise TinoError(f"snapshots is '{snapshots}', expected 'quartile' or 'all'")
     if first_lag not in (0, 1):

@@ -1,0 +1,167 @@
+"""The long checks: refinement studies, many kills, the full demo. Writes results/verify.json.
+
+Run by ``make verify`` (about 5 minutes on 2 cores). A bar that is missed is printed and makes the script
+fail, after the results are written.
+"""
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+import tino
+from tino.files import write_json, write_text
+from tino.report.paper import PAPER
+
+ROOT = Path(__file__).parent.parent
+TARGET = 1e-12
+
+
+def refinement(samples: int = 20) -> dict[str, dict[str, float]]:
+    """MSE between the stored solution and runs refined once and twice in time and space."""
+    found = {}
+    for name in tino.problem_names():
+        problem = tino.problem(name)
+        forcing = problem.law.sample(0, 0, range(samples))
+        stored, *finer = (problem.solve(forcing, refine) for refine in (1, 2, 4))
+        found[name] = {
+            f"refined {2**i}x": float((stored - u).square().mean()) for i, u in enumerate(finer, 1)
+        }
+        print(f"refinement {name}: {found[name]}", flush=True)
+    return found
+
+
+def kills(count: int = 20) -> dict[str, object]:
+    """The kill test of tests/test_data.py at many random moments: a whole file or none, every time."""
+    command = [sys.executable, "-m", "pytest", "tests/test_data.py", "-k", "kill_leaves"]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "TINO_KILLS": str(count)}, check=False)
+    return {"kills": count, "every_file_whole_or_absent": done.returncode == 0}
+
+
+def demo(cache: str) -> dict[str, object]:
+    """``make demo`` twice with an empty cache at first: seconds, seconds to the first step, scores."""
+    first = demo_once(cache)
+    second = demo_once(cache, until_training=True)
+    rows = {}
+    for model in ("don", "spod-trtino"):
+        folder = ROOT / "runs" / "demo" / model
+        scores = json.loads((folder / "scores.json").read_text())
+        record = json.loads((folder / "run.json").read_text())
+        certificate = json.loads((folder / "certificate.json").read_text())
+        rows[model] = {
+            **{key: scores[key] for key in ("mse_mean", "mse_sd", "rel_l2_mean")},
+            "parameters": record["parameters"],
+            "train_seconds": record["train_seconds"],
+            "causal": certificate["causal"],
+            "time_invariant": certificate["time_invariant"],
+            "paper_mse": PAPER["burgers-0.1"][model][0],
+            "dataset_sha256": record["data"]["checksum"],
+        }
+    ratio = rows["don"]["mse_mean"] / rows["spod-trtino"]["mse_mean"]
+    return {
+        "seconds": first,
+        "second_demo_seconds_to_training": second,
+        "models": rows,
+        "don_over_spod_trtino": ratio,
+    }
+
+
+def demo_once(cache: str, until_training: bool = False) -> float:
+    """Run make demo -> its seconds, or the seconds until its first training line appears."""
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        ["make", "demo"],
+        cwd=ROOT,
+        env={**os.environ, "TINO_CACHE": cache},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if not re.match(r"(training|generating) ", line):
+            print(line, end="", flush=True)
+        if until_training and line.startswith("training"):
+            seconds = time.perf_counter() - start
+            process.terminate()
+            process.communicate()
+            return seconds
+    if process.wait() != 0:
+        raise SystemExit("make demo failed")
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    torch.set_num_threads(2)
+    results = {
+        "machine": {"cores": 2, "python": platform.python_version(), "torch": torch.__version__},
+        "refinement_mse": refinement(),
+        "kills_while_generating": kills(),
+    }
+    with tempfile.TemporaryDirectory() as cache:
+        results["demo"] = demo(cache)
+    write_json(ROOT / "results" / "verify.json", results)
+    write_table(results["demo"])
+    missed = bars(results)
+    print("\n".join(missed) or "all bars met: see results/verify.json")
+    sys.exit(bool(missed))
+
+
+def write_table(demo: dict) -> None:
+    """Put the demo's figures into the README, between its two marks."""
+    columns = (
+        "model",
+        "MSE ± SD",
+        "relative L2",
+        "parameters",
+        "training",
+        "causal",
+        "time-inv.",
+        "paper's MSE",
+    )
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for model, r in demo["models"].items():
+        cells = (
+            f"`{model}`",
+            f"{r['mse_mean']:.2e} ± {r['mse_sd']:.2e}",
+            f"{r['rel_l2_mean']:.2e}",
+            f"{r['parameters']:,}",
+            f"{r['train_seconds']:.0f} s",
+            "yes" if r["causal"] else "no",
+            "yes" if r["time_invariant"] else "no",
+            f"{r['paper_mse']:.2e}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    path = ROOT / "README.md"
+    begin, end = "<!-- demo table: written by benchmarks/verify.py -->", "<!-- end of demo table -->"
+    text = path.read_text(encoding="utf-8")
+    before, after = text.split(begin)[0], text.split(end)[1]
+    write_text(path, f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{after}")
+
+
+def bars(results: dict) -> list[str]:
+    """What the results fall short of."""
+    demo = results["demo"]
+    don = demo["models"]["don"]
+    checks = {
+        "refining moves a stored solution by an MSE above 1e-12": all(
+            value <= TARGET for row in results["refinement_mse"].values() for value in row.values()
+        ),
+        "a kill left a broken file": results["kills_while_generating"]["every_file_whole_or_absent"],
+        "the demo takes over 4 minutes": demo["seconds"] <= 240,
+        "the second demo takes over 15 s to start training": demo["second_demo_seconds_to_training"] <= 15,
+        "DON is above the paper's figure": don["mse_mean"] <= don["paper_mse"],
+        "SPOD-TrTINO is above a tenth of DON": demo["don_over_spod_trtino"] >= 10,
+    }
+    return [text for text, met in checks.items() if not met]
+
+
+if __name__ == "__main__":
+    main()

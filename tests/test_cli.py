@@ -1,0 +1,162 @@
+"""The command line, as a user types it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tino.cli import run
+
+SMALL = ["--train", "12", "--test", "4", "--n-t", "24"]
+QUICK = [*SMALL, "--epochs", "2", "--batch-size", "6", "--times", "4"]
+COMMANDS = ["problems", "models", "generate", "train", "evaluate", "certify", "report"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Two finished runs on a small Duffing set."""
+    folder = tmp_path_factory.mktemp("runs")
+    for model in ("don", "tino"):
+        assert run(["train", "duffing", model, *QUICK, "--out", str(folder / model)]) == 0
+    return folder
+
+
+def answer(capsys) -> str:
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command, capsys):
+    with pytest.raises(SystemExit) as left:
+        run([command, "--help"])
+    assert left.value.code == 0
+    text = answer(capsys)
+    assert f"usage: tino {command}" in text
+    assert "--json" in text
+
+
+def test_no_command_shows_help(capsys):
+    with pytest.raises(SystemExit):
+        run([])
+    text = answer(capsys)
+    assert all(command in text for command in COMMANDS)
+
+
+def test_lists(capsys):
+    assert run(["problems"]) == 0
+    assert "burgers-0.1" in answer(capsys)
+    assert run(["models", "--json"]) == 0
+    assert json.loads(answer(capsys))["spod-trtino"]["mixer"] == "delay"
+    assert run(["problems", "--json"]) == 0
+    assert {p["problem"] for p in json.loads(answer(capsys))} >= {"duffing", "fitting-space"}
+
+
+def test_generate_says_where(capsys, tmp_path):
+    arguments = ["generate", "fitting-space", *SMALL, "--resolution", "9", "--cache", str(tmp_path)]
+    assert run(arguments) == 0
+    path = Path(answer(capsys).splitlines()[0])
+    assert path.parent == tmp_path
+    assert run([*arguments, "--json"]) == 0
+    assert json.loads(answer(capsys))["path"] == str(path)
+
+
+def test_a_run_folder_can_be_read(finished):
+    names = {p.name for p in (finished / "tino").iterdir()}
+    assert names == {
+        "run.json",
+        "model.json",
+        "model.safetensors",
+        "history.csv",
+        "scores.json",
+        "certificate.json",
+    }
+    record = json.loads((finished / "tino" / "run.json").read_text())
+    assert record["training"]["epochs"] == 2
+    assert record["data"]["options"] == {"n_t": 24}
+
+
+def test_evaluate_repeats_the_scores(finished, capsys):
+    assert run(["evaluate", str(finished / "tino"), "--json"]) == 0
+    scores = json.loads(answer(capsys))
+    kept = json.loads((finished / "tino" / "scores.json").read_text())
+    assert scores["mse"] == pytest.approx(kept["mse"])
+    assert run(["evaluate", str(finished / "tino")]) == 0
+    assert "4 test samples: MSE " in answer(capsys)
+
+
+def test_certify_prints_a_line_each(finished, capsys):
+    assert run(["certify", str(finished / "don"), str(finished / "tino")]) == 0
+    first, second = answer(capsys).splitlines()
+    assert first.startswith("don: not causal")
+    assert second.startswith("tino: causal")
+    assert "time-invariant (defect" in second
+    assert run(["certify", str(finished / "tino"), "--json"]) == 0
+    assert json.loads(answer(capsys))[0]["time_invariant"] is True
+
+
+def test_report_writes_a_page(finished, capsys, tmp_path):
+    runs = [str(finished / "don"), str(finished / "tino")]
+    assert run(["report", *runs, "--out", str(tmp_path)]) == 0
+    text = answer(capsys)
+    assert "MSE ± SD" in text
+    assert "1.48e-3" in text  # the paper's figure for DON stands beside ours
+    page = (tmp_path / "index.html").read_text()
+    assert page.count("data:image/png;base64,") == 3  # loss curves and an example of each model
+    assert "http" not in page.replace("http-equiv", "")  # self-contained
+    assert {p.name for p in tmp_path.glob("*.png")} == {
+        "duffing-loss.png",
+        "duffing-don.png",
+        "duffing-tino.png",
+    }
+    assert run(["report", *runs, "--out", str(tmp_path), "--json"]) == 0
+    assert len(json.loads(answer(capsys))["runs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "duffin", "tino"], "no problem named 'duffin': did you mean 'duffing'?"),
+        (["train", "duffing", "tina", *QUICK], "no model named 'tina': did you mean 'tino'?"),
+        (["train", "duffing", "spod-don", *QUICK], "needs outputs in space"),
+        (["train", "duffing", "tino", "--epochs", "0"], "epochs is 0, expected 1 or more"),
+        (["train", "duffing", "tino", "--device", "tpu9"], "no device 'tpu9'"),
+        (["generate", "burgers-0.1", "--resolution", "8"], "resolution > 20"),
+        (["generate", "duffing", "--resolution", "8"], "duffing has no option 'resolution'"),
+        (["evaluate", "nowhere"], "no finished run in nowhere"),
+        (["report", "nowhere"], "no finished run in nowhere"),
+    ],
+)
+def test_mistakes_get_one_line(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(arguments) == 1
+    error = capsys.readouterr().err.strip()
+    assert message in error
+    assert error.startswith("tino: ")
+    assert "\n" not in error
+    assert list(tmp_path.iterdir()) == []  # and nothing is left behind
+
+
+def test_a_run_cut_short_is_not_taken_for_finished(finished, tmp_path, capsys):
+    (tmp_path / "model.json").write_text("{}")
+    assert run(["certify", str(tmp_path)]) == 1
+    assert "no finished run" in capsys.readouterr().err
+
+
+def test_it_runs_from_the_source_folder():
+    source = Path(__file__).parent.parent / "src"
+    done = subprocess.run(
+        [sys.executable, "-m", "tino", "--version"],
+        env={"PYTHONPATH": str(source)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("tino ")
+
+
+def test_unknown_flags_are_refused():
+    with pytest.raises(SystemExit) as left:
+        run(["train", "duffing", "tino", "--epoch", "3"])
+    assert left.value.code == 2

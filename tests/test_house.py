@@ -1,0 +1,71 @@
+"""The house's own rules: imports run one way, files stay readable, docs name what exists."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import tino
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "tino"
+
+# from left to right: a module imports only from rooms to its left (or from its own room)
+LINE = [
+    "version errors files progress grids",
+    "inputs",
+    "solvers",
+    "problems",
+    "data",
+    "pod",
+    "layers",
+    "models",
+    "training",
+    "metrics",
+    "evaluation",
+    "properties",
+    "runs",
+    "report",
+    "cli",
+    "__main__ __init__",
+]
+PLACE = {room: place for place, rooms in enumerate(LINE) for room in rooms.split()}
+
+
+def imported(path: Path) -> set[str]:
+    """The rooms of tino that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tino":
+            parts = (node.module or "").split(".")
+            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_imports_run_from_left_to_right(path):
+    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    for other in imported(path):
+        own = other == room and path.parent != SOURCE
+        assert own or PLACE[other] <= PLACE[room], f"{path.name} imports {other}, which lies to its right"
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE)))
+def test_files_fit_in_one_sitting(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 320
+
+
+def test_the_readme_lists_every_problem_and_model():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in [*tino.problem_names(), *tino.MODELS]:
+        assert f"`{name}`" in text, f"README.md does not list {name}"
+
+
+def test_public_names_exist():
+    assert all(hasattr(tino, name) for name in tino.__all__)
+
+
+def test_the_changelog_knows_this_version():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"## \[({re.escape(tino.__version__)}|Unreleased)\]", text)

@@ -1,0 +1,54 @@
+"""The commands and the example of the README work as printed, on fewer samples."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tino.cli import run
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FEWER = ["--train", "20", "--test", "5"]
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def tino_commands() -> list[str]:
+    lines = "\n".join(blocks("sh")).splitlines()
+    return [line.split("#")[0].strip() for line in lines if line.startswith("tino ")]
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_commands_run_in_order(elsewhere):
+    commands = tino_commands()
+    assert len(commands) >= 5
+    for command in commands:
+        arguments = shlex.split(command)[1:]
+        fewer = FEWER if arguments[0] in ("generate", "train") else []
+        arguments = [
+            re.sub(r"^\d+$", "2", a) if b == "--epochs" else a
+            for b, a in zip(["", *arguments], arguments, strict=False)
+        ]
+        assert run([*arguments, *fewer]) == 0, command
+
+
+def test_the_example_runs(elsewhere):
+    (example,) = blocks("python")
+    assert len([line for line in example.splitlines() if line.strip()]) <= 12
+    small = example.replace("seed=0)", "seed=0, train=20, test=5)").replace("epochs=500", "epochs=1")
+    assert small != example
+    exec(compile(small, "README.md", "exec"), {})
+
+
+def test_make_targets_exist():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in set(re.findall(r"^make (\w+)", "\n".join(blocks("sh")), flags=re.MULTILINE)):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
