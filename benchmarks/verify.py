@@ -31,9 +31,7 @@ def refinement(samples: int = 20) -> dict[str, dict[str, float]]:
         problem = tino.problem(name)
         forcing = problem.law.sample(0, 0, range(samples))
         stored, *finer = (problem.solve(forcing, refine) for refine in (1, 2, 4))
-        found[name] = {
-            f"refined {2**i}x": float((stored - u).square().mean()) for i, u in enumerate(finer, 1)
-        }
+        found[name] = {f"refined {2**i}x": float((stored - u).square().mean()) for i, u in enumerate(finer, 1)}
         print(f"refinement {name}: {found[name]}", flush=True)
     return found
 

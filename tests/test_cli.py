@@ -11,7 +11,7 @@ from tino.cli import run
 
 SMALL = ["--train", "12", "--test", "4", "--n-t", "24"]
 QUICK = [*SMALL, "--epochs", "2", "--batch-size", "6", "--times", "4"]
-COMMANDS = ["problems", "models", "generate", "train", "evaluate", "certify", "report"]
+COMMANDS = ["problems", "models", "show", "generate", "train", "evaluate", "certify", "report"]
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,37 @@ def test_generate_says_where(capsys, tmp_path):
     assert path.parent == tmp_path
     assert run([*arguments, "--json"]) == 0
     assert json.loads(answer(capsys))["path"] == str(path)
+
+
+def test_a_coarse_grid_gets_a_note(capsys, tmp_path):
+    arguments = ["generate", "burgers-0.1", *SMALL, "--resolution", "16", "--cache", str(tmp_path)]
+    assert run(arguments) == 0
+    note = "tino: note: burgers-0.1: 16 input points cannot resolve the forcing's modes 8 (its sine vanishes), 9 (seen as 7)"
+    assert note in capsys.readouterr().err
+
+
+def test_shards_on_the_command_line(capsys, tmp_path):
+    arguments = ["generate", "duffing", *SMALL, "--cache", str(tmp_path)]
+    assert run([*arguments, "--shard", "1/2"]) == 0
+    assert "waits for the others" in answer(capsys)
+    assert run([*arguments, "--shard", "2/2", "--json"]) == 0
+    assert json.loads(answer(capsys))["seed"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("duffing", []),
+        ("burgers-0.1", ["--resolution", "24"]),
+        ("heat-triangle", []),
+        ("navier-stokes", ["--resolution", "24"]),
+    ],
+)
+def test_show_draws(name, options, capsys, tmp_path):
+    out = tmp_path / "picture.png"
+    assert run(["show", name, *options, "--n-t", "12", "--samples", "2", "--out", str(out)]) == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert str(out) in answer(capsys)
 
 
 def test_a_run_folder_can_be_read(finished):
@@ -122,7 +153,10 @@ def test_report_writes_a_page(finished, capsys, tmp_path):
         (["train", "duffing", "spod-don", *QUICK], "needs outputs in space"),
         (["train", "duffing", "tino", "--epochs", "0"], "epochs is 0, expected 1 or more"),
         (["train", "duffing", "tino", "--device", "tpu9"], "no device 'tpu9'"),
-        (["generate", "burgers-0.1", "--resolution", "8"], "resolution > 20"),
+        (["generate", "burgers-0.1", "--resolution", "2"], "4 points or more, got shape (2,)"),
+        (["generate", "duffing", "--shard", "half"], "the shard is 'half', expected i/n"),
+        (["generate", "duffing", "--shard", "3/2"], "expected i/n with 1 <= i <= n"),
+        (["show", "duffing", "--samples", "0"], "samples is 0, expected 1 to 8"),
         (["generate", "duffing", "--resolution", "8"], "duffing has no option 'resolution'"),
         (["evaluate", "nowhere"], "no finished run in nowhere"),
         (["report", "nowhere"], "no finished run in nowhere"),

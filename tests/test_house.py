@@ -18,6 +18,7 @@ LINE = [
     "solvers",
     "problems",
     "data",
+    "generation",
     "pod",
     "layers",
     "models",

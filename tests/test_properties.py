@@ -60,9 +60,7 @@ def test_looking_ahead_is_seen_at_its_size(signals):
     answer = tino.certify(LookAhead(), signals)
     assert not answer.causal
     assert not answer.time_invariant  # time-invariant includes causal
-    assert (
-        0.1 < answer.leak < 0.5 + 1e-12
-    )  # half of the change one step ahead, relative to the largest change
+    assert 0.1 < answer.leak < 0.5 + 1e-12  # half of the change one step ahead, relative to the largest change
 
 
 def test_a_clock_is_causal_but_not_time_invariant(signals):
@@ -90,9 +88,7 @@ def test_units_do_not_matter(signals):
 
 
 def test_a_broken_promise_is_an_error_and_a_kept_secret_a_note(signals):
-    with pytest.raises(
-        tino.CertificateError, match="time-invariant by its parts, but the measurement denies it"
-    ):
+    with pytest.raises(tino.CertificateError, match="time-invariant by its parts, but the measurement denies it"):
         tino.certify(Liar(), signals)
     answer = tino.certify(Modest(), signals)
     assert answer.time_invariant

@@ -6,10 +6,11 @@ tino.fit(model, train)
 tino.evaluate(model, test), tino.certify(model, test)
 """
 
-from tino.data import Dataset, dataset, generate, load_dataset
-from tino.errors import CertificateError, TinoError
+from tino.data import Dataset, load_dataset
+from tino.errors import CertificateError, TinoError, TinoWarning
 from tino.evaluation import Scores, evaluate, predict
-from tino.grids import Interval, Periodic, Point, TimeGrid
+from tino.generation import dataset, generate
+from tino.grids import Interval, Periodic, Point, TimeGrid, Triangle
 from tino.models.separable import Separable
 from tino.models.store import load
 from tino.models.zoo import MODELS, build
@@ -32,7 +33,9 @@ __all__ = [
     "Separable",
     "TimeGrid",
     "TinoError",
+    "TinoWarning",
     "TrainConfig",
+    "Triangle",
     "__version__",
     "build",
     "certify",

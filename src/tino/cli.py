@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,12 +13,17 @@ from rich.console import Console
 from rich.table import Table
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg, subcommand
 
-from tino.data import generate, read_record
-from tino.errors import TinoError
+from tino.data import read_record
+from tino.errors import TinoError, TinoWarning
 from tino.evaluation import evaluate
+from tino.files import whole_file
+from tino.generation import generate
 from tino.models.zoo import MODELS
 from tino.problems import problem, problem_names
+from tino.progress import progress
 from tino.properties import certify
+from tino.report.figures import png
+from tino.report.figures import samples as samples_figure
 from tino.report.page import write_report
 from tino.report.tables import print_table, row
 from tino.runs import DataOptions, Run, read_run, train_run
@@ -71,6 +77,43 @@ class Models:
 
 
 @dataclass(frozen=True)
+class Show:
+    """Draw a few samples of a problem: inputs and responses."""
+
+    problem: Annotated[Positional[str], arg(metavar="PROBLEM")]
+    """Name of the problem; 'tino problems' lists them."""
+    out: Path | None = None
+    """Picture to write; PROBLEM.png if left out."""
+    samples: int = 3
+    """How many samples."""
+    n_t: int | None = None
+    """Points in time; the paper's number if left out."""
+    resolution: int | None = None
+    """Points along each axis of space; the paper's number if left out."""
+    seed: int = 0
+    """Fixes which samples."""
+    device: str = "auto"
+    """Where the reference solver runs: cpu, cuda, or auto."""
+    json: bool = False
+    """Print JSON for scripts."""
+
+    def run(self) -> None:
+        if not 1 <= self.samples <= 8:
+            raise TinoError(f"samples is {self.samples}, expected 1 to 8")
+        chosen = DataOptions(n_t=self.n_t, resolution=self.resolution).problem(self.problem)
+        forcing = chosen.law.sample(self.seed, 0, range(self.samples)).to(pick_device(self.device))
+        with progress(f"solving {chosen.name}", chosen.time.n - 1) as advance:
+            u = chosen.solve(forcing, advance=advance).cpu()
+        path = self.out or Path(f"{chosen.name}.png")
+        picture = png(samples_figure(chosen, chosen.sensors(forcing).cpu(), u))
+        with whole_file(path) as part:
+            part.write_bytes(picture)
+        if self.json:
+            return _json({"picture": str(path), **chosen.record()})
+        print(f"{chosen.title}: {chosen.equation}\nreference: {chosen.solver['name']}\npicture: {path}")
+
+
+@dataclass(frozen=True)
 class Generate:
     """Make a problem's training and test set, or find them in the cache."""
 
@@ -79,6 +122,8 @@ class Generate:
     data: OmitArgPrefixes[DataOptions] = field(default_factory=DataOptions)
     seed: int = 0
     """Fixes every random number."""
+    shard: str = "1/1"
+    """i/n makes the i-th of n parts, for several processes or machines on one cache folder."""
     device: str = "auto"
     """Where the reference solver runs: cpu, cuda, or auto."""
     json: bool = False
@@ -87,7 +132,11 @@ class Generate:
     def run(self) -> None:
         chosen = self.data.problem(self.problem)
         device = pick_device(self.device)
-        path = generate(chosen, self.seed, self.data.train, self.data.test, self.data.cache, device)
+        shard = _shard(self.shard)
+        path = generate(chosen, self.seed, self.data.train, self.data.test, self.data.cache, device, shard=shard)
+        if path is None:
+            state = {"path": None, "shard": self.shard}
+            return _json(state) if self.json else print(f"shard {self.shard} is done; the file waits for the others")
         if self.json:
             return _json({"path": str(path), **read_record(path)})
         size = path.stat().st_size / 2**20
@@ -192,6 +241,7 @@ class Report:
 Command = (
     Annotated[Problems, subcommand("problems")]
     | Annotated[Models, subcommand("models")]
+    | Annotated[Show, subcommand("show")]
     | Annotated[Generate, subcommand("generate")]
     | Annotated[Train, subcommand("train")]
     | Annotated[Evaluate, subcommand("evaluate")]
@@ -205,6 +255,7 @@ def run(arguments: list[str]) -> int:
     if arguments == ["--version"]:
         print(f"tino {VERSION}")
         return 0
+    warnings.showwarning = _one_line
     try:
         command = tyro.cli(
             Command,  # pyright: ignore
@@ -221,6 +272,20 @@ def run(arguments: list[str]) -> int:
         print("tino: stopped; nothing half-written is left behind", file=sys.stderr)
         return 130
     return 0
+
+
+def _shard(text: str) -> tuple[int, int]:
+    try:
+        i, n = map(int, text.split("/"))
+    except ValueError:
+        raise TinoError(f"the shard is '{text}', expected i/n such as 1/4") from None
+    return i, n
+
+
+def _one_line(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    """Our own warnings as one line; torch's and others' as they are."""
+    prefix = "note: " if issubclass(category, TinoWarning) else f"{category.__name__}: "
+    print(f"tino: {prefix}{message}", file=sys.stderr)
 
 
 def _summary(done: Run) -> dict[str, Any]:

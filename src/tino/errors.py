@@ -8,6 +8,10 @@ class TinoError(Exception):
     """Something the caller can mend; the command line prints it as one line."""
 
 
+class TinoWarning(UserWarning):
+    """Something that works, but not as one might think."""
+
+
 class CertificateError(TinoError):
     """A property derived from a model's parts that the measurement contradicts."""
 

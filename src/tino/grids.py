@@ -107,9 +107,51 @@ class Periodic:
         return torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).reshape(self.size, -1)
 
 
-Grid = Point | Interval | Periodic
+@dataclass(frozen=True)
+class Triangle:
+    """The points of an n x n grid on [0, 1]² that lie in the equilateral triangle (0,0), (1,0), (1/2, √3/2)."""
 
-_KINDS: dict[str, type[Grid]] = {"point": Point, "interval": Interval, "periodic": Periodic}
+    n: int
+
+    kind = "triangle"
+
+    def __post_init__(self) -> None:
+        if self.n < 4:
+            raise TinoError(f"a triangle needs a grid of 4 x 4 or more, got {self.n} x {self.n}")
+
+    @property
+    def square(self) -> Tensor:  # (n, n, 2)
+        line = torch.linspace(0.0, 1.0, self.n, dtype=torch.float64)
+        return torch.stack(torch.meshgrid(line, line, indexing="ij"), dim=-1)
+
+    @property
+    def inside(self) -> Tensor:
+        """Which points of the square grid are the triangle's, (n, n)."""
+        x, y = self.square.unbind(-1)
+        roof = math.sqrt(3.0) * torch.minimum(x, 1 - x)
+        return y <= roof + 1e-12
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.size,)
+
+    @property
+    def size(self) -> int:
+        return int(self.inside.sum())
+
+    @property
+    def points(self) -> Tensor:  # (x, 2)
+        return self.square[self.inside]
+
+
+Grid = Point | Interval | Periodic | Triangle
+
+_KINDS: dict[str, type[Grid]] = {
+    "point": Point,
+    "interval": Interval,
+    "periodic": Periodic,
+    "triangle": Triangle,
+}
 
 
 def grid_record(grid: Grid) -> dict[str, Any]:

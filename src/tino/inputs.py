@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+MODES = 10  # of the Fourier forcings and initial states
 Params = Mapping[str, Tensor]  # name -> (b, 1) or (b, 1, modes), float64
 
 
@@ -31,6 +32,7 @@ class InputLaw:
     ranges: Mapping[str, Uniform]
     amplitude: Callable[[Params, Tensor], Tensor]  # (params, t: (k,) or (b, 1)) -> (b, k)
     profile: Callable[[Params, Tensor], Tensor] | None = None  # (params, x: (m, d)) -> (b, m)
+    modes: int = 0  # the highest Fourier mode of the profile, where it is a finite series
 
     def sample(self, seed: int, split: int, indices: Sequence[int]) -> "Forcing":
         """Draw the forcings with these indices; each index has a random stream of its own."""
@@ -59,6 +61,18 @@ class Forcing:
     def to(self, device: torch.device | str) -> "Forcing":
         return Forcing(self.law, {name: p.to(device) for name, p in self.params.items()})
 
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.params.values())).device
+
+    def ahead(self, by: float) -> "Forcing":
+        """t -> f(t + by, x). Every law here is a function of b t + c, so that is a change of phase."""
+        return Forcing(self.law, {**self.params, "c": self.params["c"] + self.params["b"] * by})
+
+    def silent(self) -> "Forcing":
+        """The same forcing with amplitude zero."""
+        return Forcing(self.law, {**self.params, "A": 0 * self.params["A"]})
+
     def amplitude(self, t: Tensor) -> Tensor:
         """a(t): times (k,) shared by the batch, or (b, 1) one of each sample's own -> (b, k)."""
         return self.law.amplitude(self.params, t)
@@ -72,7 +86,8 @@ class Forcing:
     def through(self, x: Tensor, linear: Callable[[Tensor], Tensor]) -> Callable[[float], Tensor]:
         """t -> linear(f(t, x)): a linear map of the forcing at a time; the profile is mapped once."""
         profile = linear(self.on(x))
-        return lambda t: self.amplitude(torch.tensor([t], dtype=torch.float64, device=x.device)) * profile
+        shape = (-1, *[1] * (profile.ndim - 1))
+        return lambda t: self.amplitude(torch.tensor([t], dtype=x.dtype, device=x.device)).view(shape) * profile
 
     def __call__(self, t: Tensor, x: Tensor) -> Tensor:
         """f(t, x): times (k,), points (m, d) -> (b, k, m)."""
@@ -81,6 +96,10 @@ class Forcing:
 
 def _sine(p: Params, t: Tensor) -> Tensor:
     return p["A"] * torch.sin(p["b"] * t + p["c"])
+
+
+def _sine_squared(p: Params, t: Tensor) -> Tensor:
+    return _sine(p, t) ** 2
 
 
 _PHASE = Uniform(0.0, 2 * np.pi)
@@ -93,28 +112,54 @@ def sine() -> InputLaw:
     return InputLaw("A sin(b t + c)", ranges, _sine)
 
 
-def sine_gaussian(length: float = 1.0) -> InputLaw:
-    """f(t, x) = A sin(b t + c) exp(-(x - μ)² / (2 σ²)) on [0, length] (subsubsect_fitting_time_space)."""
-    ranges = {
-        **_WAVE,
-        "mu": Uniform(length / 4, 3 * length / 4),
-        "sigma": Uniform(0.1 * length, 0.4 * length),
-    }
+def sine_gaussian(length: float = 1.0, squared: bool = False) -> InputLaw:
+    """f(t, x) = A sin(b t + c) exp(-(x - μ)² / (2 σ²)) on [0, length] (subsubsect_fitting_time_space).
+
+    With ``squared`` the wave is (A sin(b t + c))² (subsubsect_conv_diff).
+    """
+    centre, width = Uniform(length / 4, 3 * length / 4), Uniform(0.1 * length, 0.4 * length)
 
     def profile(p: Params, x: Tensor) -> Tensor:
         return torch.exp(-((x[:, 0] - p["mu"]) ** 2) / (2 * p["sigma"] ** 2))
 
-    return InputLaw("A sin(b t + c) exp(-(x - μ)² / (2 σ²))", ranges, _sine, profile)
+    wave = "(A sin(b t + c))²" if squared else "A sin(b t + c)"
+    return InputLaw(
+        f"{wave} exp(-(x - μ)² / (2 σ²))",
+        {**_WAVE, "mu": centre, "sigma": width},
+        _sine_squared if squared else _sine,
+        profile,
+    )
 
 
-def sine_fourier(modes: int = 10) -> InputLaw:
-    """f(t, x) = A sin(b t + c) Σ_n (a_n sin 2πnx + b_n cos 2πnx) / n² (equ_burgers_input)."""
-    ranges = {**_WAVE, "a_n": Uniform(-1.0, 1.0, modes), "b_n": Uniform(-1.0, 1.0, modes)}
+def sine_gaussian_2d() -> InputLaw:
+    """f(t, x) = (A sin(b t + c))² exp(-|x - x_c|² / (2 σ²)) (equ_heat_input)."""
+    centre = Uniform(0.3, 0.7)
+
+    def profile(p: Params, x: Tensor) -> Tensor:
+        square = (x[:, 0] - p["x_1c"]) ** 2 + (x[:, 1] - p["x_2c"]) ** 2
+        return torch.exp(-square / (2 * p["sigma"] ** 2))
+
+    return InputLaw(
+        "(A sin(b t + c))² exp(-|x - x_c|² / (2 σ²))",
+        {**_WAVE, "x_1c": centre, "x_2c": centre, "sigma": Uniform(0.2, 0.3)},
+        _sine_squared,
+        profile,
+    )
+
+
+def sine_fourier(axes: tuple[int, ...] = (1,), modes: int = MODES) -> InputLaw:
+    """f(t, x) = A sin(b t + c) Σ_i Σ_n (a_ni sin 2πn x_i + b_ni cos 2πn x_i) / n² over the given axes i
+    (equ_burgers_input, equ_ns_input, equ_3d_input_scalar); the points x have one column per axis."""
+    waves = {f"{kind}_{i}": Uniform(-1.0, 1.0, modes) for i in axes for kind in "ab"}
 
     def profile(p: Params, x: Tensor) -> Tensor:
         n = torch.arange(1, modes + 1, dtype=x.dtype, device=x.device)
-        angle = 2 * torch.pi * x * n  # (m, n)
-        waves = p["a_n"][:, 0] / n**2 @ torch.sin(angle).T
-        return waves + p["b_n"][:, 0] / n**2 @ torch.cos(angle).T
+        total = torch.zeros((), dtype=x.dtype, device=x.device)
+        for column, i in enumerate(axes):
+            angle = 2 * torch.pi * x[:, column, None] * n  # (m, n)
+            total = total + p[f"a_{i}"][:, 0] / n**2 @ torch.sin(angle).T
+            total = total + p[f"b_{i}"][:, 0] / n**2 @ torch.cos(angle).T
+        return total
 
-    return InputLaw("A sin(b t + c) Σ_n (a_n sin 2πnx + b_n cos 2πnx) / n²", ranges, _sine, profile)
+    formula = "A sin(b t + c) Σ_i Σ_n (a_ni sin 2πn x_i + b_ni cos 2πn x_i) / n²"
+    return InputLaw(formula, {**_WAVE, **waves}, _sine, profile, modes)

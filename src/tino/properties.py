@@ -89,9 +89,7 @@ def certify(
         with torch.no_grad():
             answer = operator(*arguments).cpu()
         if answer.shape[:2] != inputs.shape[:2]:
-            raise TinoError(
-                f"the model maps f {tuple(inputs.shape)} to {tuple(answer.shape)}, expected (b, t, ...)"
-            )
+            raise TinoError(f"the model maps f {tuple(inputs.shape)} to {tuple(answer.shape)}, expected (b, t, ...)")
         return answer
 
     u = response(probes)
@@ -103,9 +101,7 @@ def certify(
     return _verdict(model, leak, defect, causal, invariant)
 
 
-def _leak(
-    response: Any, f: Tensor, u: Tensor, size: float, generator: torch.Generator
-) -> tuple[float, float]:
+def _leak(response: Any, f: Tensor, u: Tensor, size: float, generator: torch.Generator) -> tuple[float, float]:
     """The largest change of the past, relative to the kick and absolutely."""
     n_t = f.shape[1]
     leak = past = 0.0
@@ -139,9 +135,7 @@ def _verdict(model: nn.Module, leak: float, defect: float, causal: bool, invaria
     for word, (derived, measured) in promised.items():
         if derived is True and not measured:
             numbers = f"leak {_short(leak)}, defect {_short(defect)}"
-            raise CertificateError(
-                f"{name} is {word} by its parts, but the measurement denies it ({numbers})"
-            )
+            raise CertificateError(f"{name} is {word} by its parts, but the measurement denies it ({numbers})")
         if derived is False and measured:
             notes.append(f"not {word} by its parts, yet measured so on these inputs")
     return Certificate(

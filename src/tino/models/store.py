@@ -20,9 +20,7 @@ def save(model: Separable, folder: Path) -> None:
     tensors = {name: t.detach().cpu().contiguous() for name, t in model.state_dict().items()}
     with whole_file(folder / WEIGHTS) as part:
         part.write_bytes(safetensors.torch.save(tensors))
-    write_json(
-        folder / RECORD, {"format": FORMAT, **model.spec.record(), "normalisation": _normalisation(model)}
-    )
+    write_json(folder / RECORD, {"format": FORMAT, **model.spec.record(), "normalisation": _normalisation(model)})
 
 
 def load(folder: str | Path, device: torch.device | str = "cpu") -> Separable:

@@ -1,6 +1,23 @@
 """The registered problems: importing a family's file enrols its problems, in the paper's order."""
 
-from tino.problems import fitting as fitting, oscillators as oscillators, burgers as burgers  # isort: skip
-from tino.problems.base import Problem, problem, problem_names, register
+# isort: off
+from tino.problems import fitting as fitting
+from tino.problems import oscillators as oscillators
+from tino.problems import lines as lines
+from tino.problems import periodic as periodic
+from tino.problems import heat as heat
+from tino.problems import advection as advection
 
-__all__ = ["Problem", "problem", "problem_names", "register"]
+# isort: on
+from tino.problems.base import Problem, Windows, problem, problem_names, register
+from tino.problems.invariance import Invariance, measure_invariance
+
+__all__ = [
+    "Invariance",
+    "Problem",
+    "Windows",
+    "measure_invariance",
+    "problem",
+    "problem_names",
+    "register",
+]

@@ -1,7 +1,8 @@
-"""What a problem is: an input law, grids, and a reference solution from forcing to response."""
+"""What a problem is: an input law, grids, and a reference evolution from forcing to response."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,18 +10,36 @@ import torch
 from torch import Tensor
 
 from tino.errors import TinoError, unknown
-from tino.grids import Grid, TimeGrid, grid_record
+from tino.grids import Grid, Periodic, TimeGrid, grid_record
 from tino.inputs import Forcing, InputLaw
 
 Advance = Callable[[], None]  # called by a solver after each output time
+Evolution = Callable[[Forcing, Tensor, Any, int, Advance], tuple[Tensor, Any]]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Samples that are stretches of a trajectory: ``count`` of them, ``stride`` apart, ``length`` times each.
+
+    The state at a window's start is part of its input, and its time counts from there.
+    """
+
+    count: int
+    stride: int
+    length: int
+
+    def starts(self) -> range:
+        return range(0, self.count * self.stride, self.stride)
 
 
 @dataclass(frozen=True)
 class Problem:
     """A forced system f -> u with everything needed to make data from it.
 
-    ``solution(forcing, times, refine, advance)`` returns u (b, t, x) in float64; ``refine`` multiplies the
-    solver's inner resolution in time and space. ``solver`` names it and its tolerances, for the records.
+    ``evolution(forcing, times, state, refine, advance)`` returns u (b, t, x) in float64 and the state at the
+    last time. It starts at times[0] from the given state, or from the problem's initial one where that is None;
+    ``refine`` multiplies the solver's inner resolution in time and space. ``solver`` names it and its
+    tolerances, for the records.
     """
 
     name: str
@@ -31,33 +50,83 @@ class Problem:
     time: TimeGrid
     inputs: Grid
     outputs: Grid
-    solution: Callable[[Forcing, Tensor, int, Advance], Tensor]
+    evolution: Evolution
     solver: Mapping[str, Any]
     options: Mapping[str, Any]  # the arguments the factory was called with, defaults included
+    chunk: int = 100  # samples solved together; fixed, so that no byte depends on how a set is made
+    windows: Windows | None = None
 
     def solve(self, forcing: Forcing, refine: int = 1, advance: Advance = lambda: None) -> Tensor:
         """The reference solution for a batch of forcings, on the forcing's device -> (b, t, x)."""
-        device = next(iter(forcing.params.values())).device
-        return self.solution(forcing, self.time.points.to(device), refine, advance)
+        return self.evolve(forcing, self.time.points, None, refine, advance)[0]
+
+    def evolve(
+        self,
+        forcing: Forcing,
+        times: Tensor,
+        state: Any = None,
+        refine: int = 1,
+        advance: Advance = lambda: None,
+    ) -> tuple[Tensor, Any]:
+        """u at the given uniform times, (b, t, x), and the full state at the last of them."""
+        with one_thread():
+            return self.evolution(forcing, times.to(forcing.device), state, refine, advance)
 
     def sensors(self, forcing: Forcing) -> Tensor:
         """The forcing as a model sees it: at the time grid and the input points -> (b, t, m)."""
-        device = next(iter(forcing.params.values())).device
-        return forcing(self.time.points.to(device), self.inputs.points.to(device))
+        return forcing(self.time.points.to(forcing.device), self.inputs.points.to(forcing.device))
+
+    @property
+    def sample_time(self) -> TimeGrid:
+        """The time grid of one sample: the problem's, or a window's."""
+        if self.windows is None:
+            return self.time
+        n = self.windows.length
+        return TimeGrid(0.0, float(self.time.points[n - 1] - self.time.points[0]), n)
+
+    def cautions(self) -> list[str]:
+        """What a user should know about the chosen grids."""
+        found = []
+        for word, grid in (("input", self.inputs), ("output", self.outputs)):
+            if self.law.modes and isinstance(grid, Periodic):
+                n = min(grid.shape)
+                aliased = [j for j in range(1, self.law.modes + 1) if 2 * j >= n]
+                if aliased:
+                    folds = ", ".join(
+                        f"{j} (its sine vanishes)" if 2 * j == n else f"{j} (seen as {abs(j - n)})" for j in aliased
+                    )
+                    found.append(f"{n} {word} points cannot resolve the forcing's modes {folds}")
+        return found
 
     def record(self) -> dict[str, Any]:
         """Everything that determines the data, apart from seed and counts, as plain JSON values."""
         ranges = {n: [r.low, r.high] + [r.count] * bool(r.count) for n, r in self.law.ranges.items()}
-        return {
+        record = {
             "problem": self.name,
             "equation": self.equation,
             "options": dict(self.options),
             "input": {"formula": self.law.formula, "ranges": ranges},
-            "time": {"start": self.time.start, "stop": self.time.stop, "n": self.time.n},
+            "time": vars(self.sample_time),
             "inputs": grid_record(self.inputs),
             "outputs": grid_record(self.outputs),
             "solver": dict(self.solver),
+            "chunk": self.chunk,
         }
+        return record if self.windows is None else {**record, "windows": vars(self.windows)}
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Solvers are long rows of small operations, on which threads that wait for each other only lose time."""
+    threads = torch.get_num_threads()
+    if threads == 1:  # so that nothing is switched where a pool has switched already
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 _FACTORIES: dict[str, tuple[Callable[..., Problem], dict[str, Any]]] = {}
@@ -87,6 +156,17 @@ def problem(name: str, **options: Any) -> Problem:
         if option not in known:
             raise TinoError(f"{name} has no option '{option}': it takes {', '.join(known)}")
     return factory(name=name, **fixed, **options)
+
+
+def choice(name: str, option: str, value: str, known: tuple[str, ...]) -> None:
+    """Refuse a value of an option that is not one of the known ones."""
+    if value not in known:
+        raise TinoError(f"{name}: {option} is '{value}', expected one of {', '.join(known)}")
+
+
+def fine_enough(inner: int, n_out: int) -> int:
+    """The least multiple of n_out that is at least ``inner``: the outputs are a subset of the inner points."""
+    return n_out * -(-inner // n_out)
 
 
 def column(values: Tensor, *more: Tensor) -> Tensor:

@@ -16,42 +16,48 @@ Slope = Callable[[Tensor, Tensor], Tensor]  # (f: (b,), state: (b, d)) -> d(stat
 
 def forced_ode(
     name: str,
-    title: str,
-    equation: str,
-    section: str,
     slope: Slope,
     initial: tuple[float, ...],
-    options: dict[str, Any],
-    law: InputLaw,
+    *,
+    title: str,
+    equation: str,
+    section: str = "",
+    law: InputLaw | None = None,
+    stop: float = 10.0,
     rtol: float = 1e-8,
+    options: dict[str, Any] | None = None,
 ) -> Problem:
-    """f -> first component of the state of y' = slope(f, y), y(T_0) = initial, on [0, 10]."""
+    """f -> first component of the state of y' = slope(f, y), y(0) = initial, on [0, stop]."""
     atol = 1e-2 * rtol
+    options = {"n_t": 1000, **(options or {})}
 
-    def solution(forcing: Forcing, times: Tensor, refine: int, advance: Advance) -> Tensor:
+    def evolution(
+        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, advance: Advance
+    ) -> tuple[Tensor, Tensor]:
         def rhs(t: Tensor, y: Tensor) -> Tensor:
             return slope(forcing.amplitude(t)[:, 0], y)
 
-        y0 = torch.tensor(initial, dtype=torch.float64, device=times.device).expand(forcing.batch, -1)
+        if state is None:
+            state = torch.tensor(initial, dtype=torch.float64, device=times.device).expand(forcing.batch, -1)
         tight = refine**5  # a fifth-order method: twice as fine means 32 times as tight
-        fine = torch.linspace(
-            float(times[0]), float(times[-1]), refine * (len(times) - 1) + 1, dtype=torch.float64
-        ).to(times.device)
-        y = dormand_prince(rhs, y0, fine, rtol / tight, atol / tight, advance)
-        return y[:, ::refine, :1]
+        n = refine * (len(times) - 1) + 1
+        fine = torch.linspace(float(times[0]), float(times[-1]), n, dtype=torch.float64).to(times.device)
+        y = dormand_prince(rhs, state, fine, rtol / tight, atol / tight, advance)
+        return y[:, ::refine, :1], y[:, -1]
 
     return Problem(
         name=name,
         title=title,
         equation=equation,
         section=section,
-        law=law,
-        time=TimeGrid(0.0, 10.0, options["n_t"]),
+        law=law or sine(),
+        time=TimeGrid(0.0, stop, options["n_t"]),
         inputs=Point(),
         outputs=Point(),
-        solution=solution,
+        evolution=evolution,
         solver={"name": "Dormand-Prince 5(4), error control per sample", "rtol": rtol, "atol": atol},
         options=options,
+        chunk=1000,
     )
 
 
@@ -65,11 +71,43 @@ def duffing(name: str, n_t: int = 1000, damping: float = 1.0) -> Problem:
 
     return forced_ode(
         name,
-        "Duffing oscillator",
-        "u'' + c u' + u + u³ = f(t)",
-        "subsubsect_duffing_osc",
         slope,
         (0.0, 0.0),
-        {"n_t": n_t, "damping": damping},
-        sine(),
+        title="Duffing oscillator",
+        equation="u'' + c u' + u + u³ = f(t)",
+        section="subsubsect_duffing_osc",
+        options={"n_t": n_t, "damping": damping},
+    )
+
+
+@register("gradient-flow")
+def gradient_flow(name: str, n_t: int = 1000) -> Problem:
+    """u' + F'(u) = f(t), F = (u² - 1)² / 4, u(0) = 0 (subsubsect_gradient_flow)."""
+    return forced_ode(
+        name,
+        lambda f, u: f[:, None] - u**3 + u,
+        (0.0,),
+        title="Gradient flow on a double well",
+        equation="u' + u³ - u = f(t)",
+        section="subsubsect_gradient_flow",
+        options={"n_t": n_t},
+    )
+
+
+@register("lorenz")
+def lorenz(name: str, n_t: int = 1000, rho: float = 10.0) -> Problem:
+    """u' = 10 (y - u), y' = u (ρ - z) - y, z' = u y - 8/3 z - f, from (1, 0, 0) (subsubsect_lorenz_sys)."""
+
+    def slope(f: Tensor, state: Tensor) -> Tensor:
+        u, y, z = state.unbind(1)
+        return column(10 * (y - u), u * (rho - z) - y, u * y - 8 / 3 * z - f)
+
+    return forced_ode(
+        name,
+        slope,
+        (1.0, 0.0, 0.0),
+        title="Lorenz system",
+        equation="u' = 10 (y - u), y' = u (ρ - z) - y, z' = u y - 8/3 z - f(t)",
+        section="subsubsect_lorenz_sys",
+        options={"n_t": n_t, "rho": rho},
     )

@@ -7,12 +7,16 @@ import matplotlib
 matplotlib.use("Agg")
 
 import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
+from matplotlib.tri import Triangulation
 from torch import Tensor
 
 from tino.data import Dataset
-from tino.errors import TinoError
-from tino.grids import Grid, Point, TimeGrid
+from tino.grids import Grid, Point, TimeGrid, Triangle
+from tino.problems import Problem
 from tino.runs import Run
 
 DPI = 110
@@ -45,9 +49,54 @@ def example(data: Dataset, prediction: Tensor, name: str) -> Figure:
     f, u, guess = data.f[0].numpy(), data.u[0].numpy(), prediction[0].numpy()
     if isinstance(data.outputs, Point):
         return _series(data.time, f[:, 0], u[:, 0], guess[:, 0], name)
-    if len(data.outputs.shape) != 1:
-        raise TinoError(f"there is no figure yet for outputs of shape {data.outputs.shape}")
-    return _maps(data, f, u, guess, name)
+    error = "absolute error"
+    low_high = {"vmin": float(u.min()), "vmax": float(u.max())}
+    if data.outputs.points.shape[1] == 1:
+        panels = (
+            ("input f(t, x)", f, data.inputs, "viridis", {}),
+            ("ground truth u(t, x)", u, data.outputs, "RdBu_r", low_high),
+            (f"{name} prediction", guess, data.outputs, "RdBu_r", low_high),
+            (error, np.abs(u - guess), data.outputs, "magma", {}),
+        )
+        figure = Figure(figsize=(12, 2.9), layout="constrained")
+        for axes, panel in zip(figure.subplots(1, 4), panels, strict=True):
+            _map(figure, axes, data.time, *panel)
+        return figure
+    rows = (
+        ("input", f, data.inputs, "viridis", {}),
+        ("ground truth", u, data.outputs, "RdBu_r", low_high),
+        (name, guess, data.outputs, "RdBu_r", low_high),
+        (error, np.abs(u - guess), data.outputs, "magma", {}),
+    )
+    return _matrix(rows, data.time)
+
+
+def samples(problem: Problem, f: Tensor, u: Tensor) -> Figure:
+    """A few samples of a problem: signals, maps over space and time, or fields at several times."""
+    f_all, u_all, n = f.numpy(), u.numpy(), len(f)
+    time = problem.time
+    if isinstance(problem.outputs, Point):
+        figure = Figure(figsize=(9, 2.0 * n), layout="constrained")
+        for row, one_f, one_u in zip(figure.subplots(n, 2, squeeze=False), f_all, u_all, strict=True):
+            for axes, values, title in zip(row, (one_f, one_u), ("input f(t)", "response u(t)"), strict=True):
+                axes.plot(time.points.numpy(), values[:, 0], color="0.3")
+                axes.set_title(title, fontsize=10)
+                axes.spines[["top", "right"]].set_visible(False)
+        return figure
+    if problem.outputs.points.shape[1] == 1:
+        figure = Figure(figsize=(7, 2.6 * n), layout="constrained")
+        for row, one_f, one_u in zip(figure.subplots(n, 2, squeeze=False), f_all, u_all, strict=True):
+            _map(figure, row[0], time, "input f(t, x)", one_f, problem.inputs, "viridis", {})
+            _map(figure, row[1], time, "response u(t, x)", one_u, problem.outputs, "RdBu_r", {})
+        return figure
+    rows = []
+    for i, (one_f, one_u) in enumerate(zip(f_all, u_all, strict=True)):
+        rows.append((f"input {i}", one_f, problem.inputs, "viridis", {}))
+        rows.append((f"response {i}", one_u, problem.outputs, "RdBu_r", {}))
+    return _matrix(tuple(rows), time)
+
+
+Panel = tuple[str, np.ndarray, Grid, str, dict[str, float]]  # title, values (t, x), grid, colours, limits
 
 
 def _series(time: TimeGrid, f: np.ndarray, u: np.ndarray, guess: np.ndarray, name: str) -> Figure:
@@ -68,25 +117,57 @@ def _series(time: TimeGrid, f: np.ndarray, u: np.ndarray, guess: np.ndarray, nam
     return figure
 
 
-def _maps(data: Dataset, f: np.ndarray, u: np.ndarray, guess: np.ndarray, name: str) -> Figure:
-    figure = Figure(figsize=(12, 2.9), layout="constrained")
-    low, high = float(u.min()), float(u.max())
-    panels = (
-        ("input f(t, x)", f, data.inputs, "viridis", {}),
-        ("ground truth u(t, x)", u, data.outputs, "RdBu_r", {"vmin": low, "vmax": high}),
-        (f"{name} prediction", guess, data.outputs, "RdBu_r", {"vmin": low, "vmax": high}),
-        ("absolute error", np.abs(u - guess), data.outputs, "magma", {}),
-    )
-    for axes, (title, values, grid, colours, limits) in zip(figure.subplots(1, 4), panels, strict=True):
-        extent = (*_ends(grid), data.time.start, data.time.stop)
-        image = axes.imshow(values, origin="lower", aspect="auto", extent=extent, cmap=colours, **limits)
-        axes.set_title(title, fontsize=10)
-        axes.set_xlabel("x")
-        axes.set_ylabel("t")
-        figure.colorbar(image, ax=axes)
+def _map(
+    figure: Figure,
+    axes: Axes,
+    time: TimeGrid,
+    title: str,
+    values: np.ndarray,
+    grid: Grid,
+    colours: str,
+    limits: dict[str, float],
+) -> None:
+    """A function of one axis of space over time."""
+    points = grid.points[:, 0]
+    extent = (float(points.min()), float(points.max()), time.start, time.stop)
+    image = axes.imshow(values, origin="lower", aspect="auto", extent=extent, cmap=colours, **limits)  # pyright: ignore
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel("x")
+    axes.set_ylabel("t")
+    figure.colorbar(image, ax=axes)
+
+
+def _matrix(rows: tuple[Panel, ...], time: TimeGrid) -> Figure:
+    """Fields over time: a row for each function, a column for each of six times; one colour scale a row."""
+    steps = np.linspace(0, time.n - 1, 6).round().astype(int)
+    figure = Figure(figsize=(11, 1.75 * len(rows)), layout="constrained")
+    table = figure.subplots(len(rows), len(steps), squeeze=False)
+    for line, (title, values, grid, colours, limits) in zip(table, rows, strict=True):
+        scale = limits or {"vmin": float(values.min()), "vmax": float(values.max())}
+        image = None
+        for axes, step in zip(line, steps, strict=True):
+            image = _field(axes, values[step], grid, colours, scale)
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.set_aspect("equal")
+        line[0].set_ylabel(title, fontsize=9)
+        figure.colorbar(image, ax=list(line), shrink=0.8)  # pyright: ignore[reportArgumentType]
+    for axes, t in zip(table[0], time.points[torch.from_numpy(steps)].tolist(), strict=True):
+        axes.set_title(f"t = {t:.2f}", fontsize=9)
     return figure
 
 
-def _ends(grid: Grid) -> tuple[float, float]:
-    points = grid.points[:, 0]
-    return float(points.min()), float(points.max())
+def _field(axes: Axes, values: np.ndarray, grid: Grid, colours: str, limits: dict[str, float]) -> ScalarMappable:
+    """One field: the square as an image, the middle layer of a box, the triangle as a triangle."""
+    if isinstance(grid, Triangle):
+        x, y = grid.points.T.numpy()
+        triangles = Triangulation(x, y)
+        sides = np.stack([x, y], 1)[triangles.triangles]
+        longest = np.linalg.norm(sides - np.roll(sides, 1, axis=1), axis=2).max(1)
+        triangles.set_mask(longest > 2.5 / (grid.n - 1))
+        axes.plot([0, 1, 0.5, 0], [0, 0, np.sqrt(3) / 2, 0], color="0.5", lw=0.6)
+        axes.spines[:].set_visible(False)
+        return axes.tripcolor(triangles, values, shading="gouraud", cmap=colours, **limits)  # pyright: ignore
+    square = values.reshape(grid.shape)
+    square = square if square.ndim == 2 else square[..., square.shape[-1] // 2]
+    return axes.imshow(square.T, origin="lower", cmap=colours, **limits)  # pyright: ignore

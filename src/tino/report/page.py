@@ -44,9 +44,7 @@ def write_report(runs: list[Run], folder: Path, cache: Path | None = None) -> Pa
             for run in members:
                 figures.append(_example(run, cache))
                 advance()
-            sections.append(
-                _section(name, members, [(c, _keep(f, folder / f"{n}.png")) for n, c, f in figures])
-            )
+            sections.append(_section(name, members, [(c, _keep(f, folder / f"{n}.png")) for n, c, f in figures]))
     page = _page("\n".join(sections))
     write_text(folder / "index.html", page)
     return folder / "index.html"

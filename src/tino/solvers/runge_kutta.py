@@ -25,6 +25,19 @@ _E = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 4
 RightHandSide = Callable[[Tensor, Tensor], Tensor]  # (t: (b, 1), y: (b, d)) -> dy/dt: (b, d)
 
 
+def rk4(rhs: Callable[[float, Tensor], Tensor], h: float) -> Callable[[float, Tensor], Tensor]:
+    """The step (t, y) -> y(t + h) of the classical method of order four."""
+
+    def step(t: float, y: Tensor) -> Tensor:
+        k1 = rhs(t, y)
+        k2 = rhs(t + h / 2, y + h / 2 * k1)
+        k3 = rhs(t + h / 2, y + h / 2 * k2)
+        k4 = rhs(t + h, y + h * k3)
+        return y + h / 6 * (k1 + 2 * (k2 + k3) + k4)
+
+    return step
+
+
 def dormand_prince(
     rhs: RightHandSide,
     y0: Tensor,

@@ -1,42 +1,86 @@
-"""Fourier pseudo-spectral solution of forced equations on a periodic interval.
+"""Fourier pseudo-spectral solution of forced equations on periodic boxes of one to three axes.
 
 The equation is the interface: u_t = L u + N(u) + f is given by the symbol of L and by N, nothing else.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from tino.solvers.etd import etdrk4
+from tino.solvers.etd import etdrk4, march
+
+
+@dataclass(frozen=True)
+class FourierBox:
+    """A periodic box of n points along each of d axes, and its real Fourier transform."""
+
+    n: int
+    axes: int
+    length: float
+    device: torch.device
+
+    @cached_property
+    def points(self) -> Tensor:  # (x, d)
+        line = torch.arange(self.n, dtype=torch.float64, device=self.device) * (self.length / self.n)
+        return torch.stack(torch.meshgrid(*[line] * self.axes, indexing="ij"), dim=-1).flatten(0, -2)
+
+    @cached_property
+    def counts(self) -> list[Tensor]:
+        """Whole wave numbers along each axis, shaped to broadcast over a spectrum."""
+        whole = torch.fft.fftfreq(self.n, 1 / self.n, dtype=torch.float64, device=self.device)
+        half = torch.fft.rfftfreq(self.n, 1 / self.n, dtype=torch.float64, device=self.device)
+        lines = [*[whole] * (self.axes - 1), half]
+        return [line.view([-1 if j == i else 1 for j in range(self.axes)]) for i, line in enumerate(lines)]
+
+    @cached_property
+    def k(self) -> list[Tensor]:
+        """Wave numbers 2πj / length along each axis."""
+        return [2 * torch.pi / self.length * count for count in self.counts]
+
+    @cached_property
+    def keep(self) -> Tensor:
+        """1 for the lower two thirds of the modes along every axis, else 0: products then do not alias."""
+        kept = [(count.abs() < self.n / 3).to(torch.float64) for count in self.counts]
+        return math.prod(kept[1:], start=kept[0])
+
+    def forward(self, u: Tensor) -> Tensor:
+        """(b, n, ..., n) or (b, x) -> spectrum (b, n, ..., n // 2 + 1)."""
+        return torch.fft.rfftn(u.reshape(-1, *[self.n] * self.axes), dim=self._dims)
+
+    def backward(self, v: Tensor) -> Tensor:
+        """Spectrum -> (b, n, ..., n)."""
+        return torch.fft.irfftn(v, [self.n] * self.axes, dim=self._dims)
+
+    @property
+    def _dims(self) -> tuple[int, ...]:
+        return tuple(range(1, self.axes + 1))
 
 
 @dataclass(frozen=True)
 class PeriodicEquation:
-    """u_t = L u + N(u) + f(t, x) on [0, length), u(0, x) = u_0(x)."""
+    """u_t = L u + N(u) + f(t, x) on [0, length)^axes, u(0, x) = u_0(x)."""
 
-    linear: Callable[[Tensor], Tensor]  # wave numbers k -> symbol of L, real and <= 0
-    nonlinear: Callable[[Tensor, Tensor], Tensor]  # (u: (b, x), ik) -> N(u) in Fourier space, (b, k)
-    initial: Callable[[Tensor], Tensor]  # points (x, 1) -> u_0, (x,)
+    linear: Callable[[FourierBox], Tensor]  # symbol of L, real and <= 0
+    nonlinear: Callable[[Tensor, FourierBox], Tensor]  # spectrum of u -> spectrum of N(u)
+    initial: Callable[[Tensor], Tensor]  # points (x, d) -> u_0, (x,)
+    axes: int = 1
     length: float = 1.0
 
 
 class Source(Protocol):
-    """A batch of forcings, as the solver sees it: ``tino.inputs.Forcing`` is one."""
+    """A batch of forcings, as a solver sees it: ``tino.inputs.Forcing`` is one."""
 
     @property
     def batch(self) -> int: ...
 
     def through(self, x: Tensor, linear: Callable[[Tensor], Tensor]) -> Callable[[float], Tensor]:
-        """t -> linear(f(t, x)) for points x (m, 1); linear maps (b, m) to what the solver needs."""
+        """t -> linear(f(t, x)) for points x (m, d); linear maps (b, m) to what the solver needs."""
         ...
-
-
-def wave_numbers(n: int, length: float, device: torch.device | str = "cpu") -> Tensor:
-    """2πk / length for the n // 2 + 1 modes of a real transform."""
-    return 2 * torch.pi * torch.fft.rfftfreq(n, length / n, dtype=torch.float64, device=device)
 
 
 def solve_periodic(
@@ -46,31 +90,27 @@ def solve_periodic(
     n_out: int,
     n_inner: int,
     substeps: int,
+    state: Tensor | None = None,
     advance: Callable[[], None] = lambda: None,
-) -> Tensor:
-    """The solution at ``times`` on n_out points -> (b, t, n_out), computed on n_inner points.
+) -> tuple[Tensor, Tensor]:
+    """The solution at ``times`` on n_out points an axis, (b, t, n_out^d), and the spectrum at the end.
 
-    n_inner is a multiple of n_out; the top third of the modes is kept empty (the 2/3 rule), so products do
-    not alias; ``substeps`` ETDRK4 steps lead from one output time to the next.
+    Computed on n_inner points an axis (a multiple of n_out) by the 2/3 rule, with ``substeps`` ETDRK4 steps
+    from one output time to the next; from ``state``, a spectrum, or from the equation's initial values.
     """
-    device = times.device
-    x = torch.arange(n_inner, dtype=torch.float64, device=device)[:, None] * (equation.length / n_inner)
-    k = wave_numbers(n_inner, equation.length, device)
-    keep = (torch.arange(len(k), device=device) < n_inner / 3).to(torch.float64)
-    ik = 1j * k
-    source = forcing.through(x, lambda f: torch.fft.rfft(f) * keep)  # t -> (b, k)
-    v = (torch.fft.rfft(equation.initial(x)) * keep).expand(forcing.batch, -1)
+    box = FourierBox(n_inner, equation.axes, equation.length, times.device)
+    source = forcing.through(box.points, lambda f: box.forward(f) * box.keep)  # t -> spectrum
+    if state is None:
+        state = box.forward(equation.initial(box.points)) * box.keep
+        state = state.expand(forcing.batch, *[-1] * equation.axes)
 
     def nonlinear(t: float, v: Tensor) -> Tensor:
-        return keep * equation.nonlinear(torch.fft.irfft(v, n_inner), ik) + source(t)
+        return box.keep * equation.nonlinear(v, box) + source(t)
 
-    h = float(times[1] - times[0]) / substeps
-    step = etdrk4(equation.linear(k), nonlinear, h)
-    stride = n_inner // n_out
-    out = [torch.fft.irfft(v, n_inner)[:, ::stride].contiguous()]
-    for t in times[:-1].tolist():
-        for i in range(substeps):
-            v = step(t + i * h, v)
-        out.append(torch.fft.irfft(v, n_inner)[:, ::stride].contiguous())
-        advance()
-    return torch.stack(out, dim=1)
+    pick = (slice(None), *[slice(None, None, n_inner // n_out)] * equation.axes)
+
+    def observe(t: float, v: Tensor) -> Tensor:
+        return box.backward(v)[pick].flatten(1)
+
+    linear = equation.linear(box)
+    return march(lambda h: etdrk4(linear, nonlinear, h), state, times, substeps, observe, advance)

@@ -73,9 +73,7 @@ def objective(model: nn.Module, data: Dataset, device: torch.device) -> Objectiv
     return Objective(inputs, ic, target, model.coefficients, target.numel() / u.numel(), left)
 
 
-def fit(
-    model: nn.Module, train: Dataset, config: TrainConfig | None = None, show_progress: bool = True
-) -> History:
+def fit(model: nn.Module, train: Dataset, config: TrainConfig | None = None, show_progress: bool = True) -> History:
     """Train the model on the dataset, in place, by minimising the MSE (eq_loss_func)."""
     config = config or TrainConfig()
     if isinstance(model, Separable):

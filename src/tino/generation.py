@@ -1,0 +1,206 @@
+"""Making datasets: in chunks that are kept as they finish, joined into one file when all are there.
+
+Each sample has a random stream of its own and each chunk a fixed size, so the bytes do not depend on how the work
+was cut: a run that was killed goes on where it was, and shards may run in several processes or machines on one
+cache folder. Memory does not grow with the number of samples.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import safetensors
+import safetensors.numpy
+import torch
+
+from tino.data import FORMAT, SPLITS, Dataset, checksum, load_dataset, read_record
+from tino.errors import TinoError, TinoWarning
+from tino.files import whole_file
+from tino.problems import Problem
+from tino.progress import progress
+from tino.version import VERSION
+
+Advance = Callable[[float], None]
+
+
+def cache_folder(folder: str | os.PathLike[str] | None = None) -> Path:
+    """The given folder, else $TINO_CACHE, else tino's place in the user's cache."""
+    if folder is None:
+        folder = os.environ.get("TINO_CACHE")
+    if folder is None:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(base) / "tino"
+    return Path(folder).expanduser()
+
+
+def dataset(
+    problem: Problem,
+    seed: int = 0,
+    train: int = 1000,
+    test: int = 200,
+    cache: str | os.PathLike[str] | None = None,
+    device: torch.device | str = "cpu",
+    show_progress: bool = True,
+) -> tuple[Dataset, Dataset]:
+    """The training and the test set of a problem: generated once, then read from the cache."""
+    path = generate(problem, seed, train, test, cache, device, show_progress)
+    assert path is not None  # one shard of one is the whole
+    return load_dataset(path)
+
+
+def generate(
+    problem: Problem,
+    seed: int = 0,
+    train: int = 1000,
+    test: int = 200,
+    cache: str | os.PathLike[str] | None = None,
+    device: torch.device | str = "cpu",
+    show_progress: bool = True,
+    shard: tuple[int, int] = (1, 1),
+) -> Path | None:
+    """Make the dataset's file unless it is there already -> its path.
+
+    With ``shard=(i, n)`` only every n-th chunk is made, beginning with the i-th; the path is None while chunks of
+    other shards are missing, and whoever finds all of them joins the file.
+    """
+    if train < 1 or test < 1:
+        raise TinoError(f"a dataset needs at least one training and one test pair, got {train} and {test}")
+    if seed < 0:
+        raise TinoError(f"the seed must be 0 or more, got {seed}")
+    if not 1 <= shard[0] <= shard[1]:
+        raise TinoError(f"the shard is {shard[0]}/{shard[1]}, expected i/n with 1 <= i <= n")
+    for caution in problem.cautions():
+        warnings.warn(f"{problem.name}: {caution}", TinoWarning, stacklevel=3)
+    text = json.dumps({"format": FORMAT, **problem.record(), "seed": seed, "train": train, "test": test})
+    request = json.loads(text)  # as a file gives it back
+    mark = hashlib.sha256(text.encode()).hexdigest()[:10]
+    path = cache_folder(cache) / f"{problem.name}-{train}+{test}-seed{seed}-{mark}.h5"
+    if path.exists():
+        held = read_record(path)
+        if {key: held.get(key) for key in request} != request:
+            raise TinoError(f"{path} holds other data than its name says; move it away to generate it anew")
+        return path
+    chunks = list(_chunks(problem, path.with_suffix(".chunks"), {"train": train, "test": test}))
+    mine = [chunk for i, chunk in enumerate(chunks) if i % shard[1] == shard[0] - 1]
+    _make(problem, seed, mine, torch.device(device), show_progress)
+    if not all(chunk.path.exists() for chunk in chunks):
+        return path if path.exists() else None  # others are still at it, or have just joined the file
+    _join(path, problem, request, chunks, show_progress)
+    shutil.rmtree(path.with_suffix(".chunks"), ignore_errors=True)
+    return path
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some trajectories of one split, and the file they are kept in until all are there."""
+
+    path: Path
+    split: str
+    indices: range
+
+
+def _chunks(problem: Problem, folder: Path, counts: dict[str, int]) -> Iterator[Chunk]:
+    for split, n in counts.items():
+        for first in range(0, n, problem.chunk):
+            indices = range(first, min(first + problem.chunk, n))
+            yield Chunk(folder / f"{split}-{first:07d}.safetensors", split, indices)
+
+
+def _make(problem: Problem, seed: int, chunks: list[Chunk], device: torch.device, show: bool) -> None:
+    """Solve the chunks that are missing; on a CPU every core takes a chunk of its own, with one thread."""
+    todo = [chunk for chunk in chunks if not chunk.path.exists()]
+    if not todo:
+        return
+    label = f"generating {problem.name}" + (" (resumed)" if len(todo) < len(chunks) else "")
+    with progress(label, sum(len(chunk.indices) for chunk in todo), show) as advance:
+        if device.type != "cpu":
+            for chunk in todo:
+                _solve(problem, seed, chunk, device, advance)
+            return
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        workers = threads if problem.outputs.size > 1 else 1  # time-only solvers are all overhead
+        pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+        try:
+            jobs = [pool.submit(_solve, problem, seed, chunk, device, advance) for chunk in todo]
+            done, _ = wait(jobs, return_when=FIRST_EXCEPTION)
+            for job in done:
+                job.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            torch.set_num_threads(threads)
+
+
+def _solve(problem: Problem, seed: int, chunk: Chunk, device: torch.device, advance: Advance) -> None:
+    """Draw, solve, cut into windows where the problem has them, and keep the chunk in its file."""
+    forcing = problem.law.sample(seed, SPLITS.index(chunk.split), chunk.indices).to(device)
+    often, part, ticks = 20, forcing.batch / (problem.time.n - 1), 0
+
+    def tick() -> None:
+        nonlocal ticks
+        ticks += 1
+        if ticks % often == 0 and ticks < problem.time.n:
+            advance(often * part)
+
+    with torch.no_grad():
+        f, u = problem.sensors(forcing), problem.solve(forcing, advance=tick)
+    if not bool(torch.isfinite(u).all()):
+        first = chunk.indices[0]
+        raise TinoError(f"the reference solution of {problem.name} is not finite in samples {first} and on")
+    arrays = {"f": f, "u": u}
+    if (windows := problem.windows) is not None:
+        cuts = [slice(s, s + windows.length) for s in windows.starts()]
+        arrays = {name: torch.stack([a[:, cut] for cut in cuts], 1).flatten(0, 1) for name, a in arrays.items()}
+        arrays["ic"] = arrays["u"][:, 0]
+    kept = {name: np.ascontiguousarray(a.float().cpu().numpy()) for name, a in arrays.items()}
+    with whole_file(chunk.path) as partial:
+        partial.write_bytes(safetensors.numpy.save(kept))
+    advance(forcing.batch - min(ticks // often * often, problem.time.n - 1) * part if ticks else forcing.batch)
+
+
+def _join(path: Path, problem: Problem, request: dict[str, Any], chunks: list[Chunk], show: bool) -> None:
+    """Write the chunks into one file, one after the other."""
+    samples = 1 if problem.windows is None else problem.windows.count  # of each trajectory
+    shapes: dict[str, tuple[int, ...]] = {
+        "f": (problem.sample_time.n, problem.inputs.size),
+        "u": (problem.sample_time.n, problem.outputs.size),
+    }
+    if problem.windows is not None:
+        shapes["ic"] = (problem.outputs.size,)
+    digest = hashlib.sha256()
+    with whole_file(path) as part, h5py.File(part, "w") as file, progress("joining", len(chunks), show) as advance:
+        arrays = {
+            split: {k: file.create_dataset(f"{split}/{k}", (n * samples, *s), "f4") for k, s in shapes.items()}
+            for split, n in ((split, request[split]) for split in SPLITS)
+        }
+        for chunk in chunks:
+            for name, values in _read(chunk).items():
+                first = chunk.indices[0] * samples
+                arrays[chunk.split][name][first : first + len(values)] = values
+            forcing = problem.law.sample(request["seed"], SPLITS.index(chunk.split), chunk.indices)
+            for values in forcing.params.values():
+                digest.update(values.numpy().tobytes())
+            advance(1)
+        record = {
+            **request,
+            "version": VERSION,
+            "parameters_sha256": digest.hexdigest(),  # the same wherever the set is made
+            "checksum": checksum(file),  # of the arrays; a GPU rounds differently
+        }
+        file.attrs["tino"] = json.dumps(record, ensure_ascii=False)
+
+
+def _read(chunk: Chunk) -> dict[str, np.ndarray]:
+    try:
+        return safetensors.numpy.load_file(chunk.path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise TinoError(f"{chunk.path} is damaged: delete it and generate again") from error

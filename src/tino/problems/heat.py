@@ -1,0 +1,49 @@
+"""The heat equation on a triangle."""
+
+import functools
+import math
+
+from torch import Tensor
+
+from tino.grids import TimeGrid, Triangle
+from tino.inputs import Forcing, sine_gaussian_2d
+from tino.problems.base import Advance, Problem, register
+from tino.solvers.triangle import TriangleModes, solve_triangle
+
+CELL = 384  # samples along each side of the lattice cell
+
+
+@register("heat-triangle")
+def heat_triangle(name: str, n_t: int = 100, resolution: int = 32, alpha: float = 0.005) -> Problem:
+    """u_t = α Δu + f(t, x) on an equilateral triangle, insulated, from rest, t in [0, 1] (subsubsect_heat_equ)."""
+    grid = Triangle(resolution)
+    time = TimeGrid(0.0, 1.0, n_t)
+    substeps = math.ceil(time.step / 0.0102)
+
+    @functools.cache  # the same for every chunk
+    def eigenfunctions(cell: int) -> tuple[TriangleModes, Tensor]:
+        modes = TriangleModes.make(cell)
+        return modes, modes.functions(grid.points)
+
+    def evolution(
+        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, advance: Advance
+    ) -> tuple[Tensor, Tensor]:
+        modes, functions = eigenfunctions(refine * CELL)
+        return solve_triangle(
+            alpha, forcing, times, modes, functions.to(times.device), refine * substeps, state, advance
+        )
+
+    return Problem(
+        name=name,
+        title="Heat equation on a triangle",
+        equation="u_t = α Δu + f(t, x), ∂u/∂n = 0",
+        section="subsubsect_heat_equ",
+        law=sine_gaussian_2d(),
+        time=time,
+        inputs=grid,
+        outputs=grid,
+        evolution=evolution,
+        solver={"name": "exact Neumann eigenfunctions of the triangle", "cell": CELL, "steps_per_output": substeps},
+        options={"n_t": n_t, "resolution": resolution, "alpha": alpha},
+        chunk=50,
+    )

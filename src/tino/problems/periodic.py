@@ -1,0 +1,206 @@
+"""Forced equations on periodic boxes, solved by Fourier series: Burgers, Navier-Stokes, quasi 3-D transport."""
+
+import dataclasses
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tino.grids import Periodic, TimeGrid
+from tino.inputs import MODES, Forcing, InputLaw, sine_fourier
+from tino.problems.base import Advance, Problem, Windows, fine_enough, register
+from tino.solvers.spectral import FourierBox, PeriodicEquation, solve_periodic
+
+
+def fourier_initial(x: Tensor) -> Tensor:
+    """Σ_i Σ_n (sin 2πn x_i + cos 2πn x_i) / n², n = 1..10 (equ_burgers_ic, equ_ns_ic, equ_3d_ic_scalar)."""
+    n = torch.arange(1, MODES + 1, dtype=x.dtype, device=x.device)
+    angle = 2 * torch.pi * x[:, :, None] * n  # (x, d, n)
+    return ((torch.sin(angle) + torch.cos(angle)) / n**2).sum((1, 2))
+
+
+def forced_periodic(
+    name: str,
+    equation: PeriodicEquation,
+    *,
+    title: str,
+    formula: str,
+    stop: float,
+    points: int,
+    step: float,
+    section: str = "",
+    law: InputLaw | None = None,
+    chunk: int = 100,
+    options: dict[str, Any] | None = None,
+) -> Problem:
+    """f -> u for a periodic equation on [0, stop]: at least ``points`` inner points an axis, steps of at most
+    ``step``."""
+    options = {"n_t": 200, "resolution": 128, **(options or {})}
+    time, n_out = TimeGrid(0.0, stop, options["n_t"]), options["resolution"]
+    grid = Periodic(equation.length, (n_out,) * equation.axes)
+    n_inner, substeps = fine_enough(points, n_out), math.ceil(time.step / step)
+
+    def evolution(
+        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, advance: Advance
+    ) -> tuple[Tensor, Tensor]:
+        return solve_periodic(equation, forcing, times, n_out, refine * n_inner, refine * substeps, state, advance)
+
+    return Problem(
+        name=name,
+        title=title,
+        equation=formula,
+        section=section,
+        law=law or sine_fourier(tuple(range(1, equation.axes + 1))),
+        time=time,
+        inputs=grid,
+        outputs=grid,
+        evolution=evolution,
+        solver={
+            "name": "Fourier pseudo-spectral, 2/3 rule, ETDRK4",
+            "points": n_inner,
+            "steps_per_output": substeps,
+        },
+        options=options,
+        chunk=chunk,
+    )
+
+
+def burgers_equation(nu: float) -> PeriodicEquation:
+    """u_t + (u²)_x / 2 = ν u_xx + f."""
+    return PeriodicEquation(
+        linear=lambda box: -nu * box.k[0] ** 2,
+        nonlinear=lambda v, box: -0.5j * box.k[0] * box.forward(box.backward(v) ** 2),
+        initial=fourier_initial,
+    )
+
+
+@register("burgers-0.01", nu=0.01)
+@register("burgers-0.1", nu=0.1)  # listed first: decorators apply from below
+def burgers(name: str, nu: float, n_t: int = 200, resolution: int = 128) -> Problem:
+    """u_t + (u²)_x / 2 = ν u_xx + f(t, x), periodic on [0, 1], t in [0, 4] (subsubsect_burgers)."""
+    # what a refinement study asks for an MSE below 1e-12: points across the steepest front, steps below the
+    # advective limit of the highest kept mode
+    points, step = (256, 0.0051) if nu >= 0.05 else (512, 0.00205)
+    return forced_periodic(
+        name,
+        burgers_equation(nu),
+        title=f"Burgers' equation (ν = {nu:g})",
+        formula="u_t + (u²)_x / 2 = ν u_xx + f(t, x)",
+        section="subsubsect_burgers",
+        stop=4.0,
+        points=points,
+        step=step,
+        options={"nu": nu, "n_t": n_t, "resolution": resolution},
+    )
+
+
+def vorticity_equation(nu: float, axes: int) -> PeriodicEquation:
+    """w_t + u·∇w = ν Δw + f with u = (ψ_2, -ψ_1), -Δ_12 ψ = w: in the plane, or in each layer of a box.
+
+    A layer's mean of w (modes k_1 = k_2 = 0) carries no velocity.
+    """
+
+    def linear(box: FourierBox) -> Tensor:
+        square = sum(k**2 for k in box.k)
+        assert isinstance(square, Tensor)
+        return -nu * square
+
+    def nonlinear(v: Tensor, box: FourierBox) -> Tensor:
+        k1, k2 = box.k[:2]
+        square = k1**2 + k2**2
+        psi = v / torch.where(square > 0, square, torch.inf)
+        w = box.backward(v)
+        flow1, flow2 = box.backward(1j * k2 * psi), box.backward(-1j * k1 * psi)
+        return -1j * (k1 * box.forward(flow1 * w) + k2 * box.forward(flow2 * w))
+
+    return PeriodicEquation(linear, nonlinear, fourier_initial, axes)
+
+
+@register("navier-stokes")
+def navier_stokes(name: str, n_t: int = 100, resolution: int = 32, nu: float = 0.01) -> Problem:
+    """w_t + u·∇w = ν Δw + f(t, x), periodic on [0, 1]², t in [0, 2] (subsubsect_navier_stokes)."""
+    return forced_periodic(
+        name,
+        vorticity_equation(nu, 2),
+        title="2-D Navier-Stokes",
+        formula="w_t + u·∇w = ν Δw + f(t, x)",
+        section="subsubsect_navier_stokes",
+        stop=2.0,
+        points=64,
+        step=0.0102,
+        chunk=40,
+        options={"nu": nu, "n_t": n_t, "resolution": resolution},
+    )
+
+
+@register("navier-stokes-ic")
+def navier_stokes_ic(name: str, resolution: int = 32, nu: float = 0.01) -> Problem:
+    """(f, w_0) -> w on nine windows of 0.2 T of the problem above (subsubsect_navier_stokes_icvar).
+
+    The printed edges of the windows fall between grid points; window k takes the indices 10(k-1) to 10(k-1)+19.
+    """
+    whole = navier_stokes(name, resolution=resolution, nu=nu)
+    return dataclasses.replace(
+        whole,
+        title="2-D Navier-Stokes from any initial state",
+        section="subsubsect_navier_stokes_icvar",
+        windows=Windows(count=9, stride=10, length=20),
+        options={"nu": nu, "resolution": resolution},
+    )
+
+
+@register("advection-diffusion-3d")
+def advection_diffusion_3d(name: str, n_t: int = 50, resolution: int = 16, nu: float = 0.001) -> Problem:
+    """w_t + u·∇_12 w = ν Δ_123 w + f(t, x), periodic on [0, 1]³, t in [0, 1] (subsubsect_3d_adc_diff).
+
+    f and w_0 are sums of functions of one variable, so exactly w = W(t, x_1, x_2) + g(t, x_3): W solves
+    2-D Navier-Stokes, g a forced heat equation. The data are made from that sum.
+    """
+    plane_law, line_law = sine_fourier((1, 2)), sine_fourier((3,))
+    heat = PeriodicEquation(
+        linear=lambda box: -nu * box.k[0] ** 2, nonlinear=lambda v, box: 0 * v, initial=fourier_initial
+    )
+    time = TimeGrid(0.0, 1.0, n_t)
+    grid = Periodic(1.0, (resolution,) * 3)
+    n_inner, n_line = fine_enough(64, resolution), fine_enough(32, resolution)
+    substeps = math.ceil(time.step / 0.0103)
+    flow = vorticity_equation(nu, 2)
+
+    def evolution(forcing: Forcing, times: Tensor, state: Any, refine: int, advance: Advance) -> tuple[Tensor, Any]:
+        flow_state, heat_state = state or (None, None)
+        parts = refine * substeps
+        plane, flow_state = solve_periodic(
+            flow,
+            Forcing(plane_law, forcing.params),
+            times,
+            resolution,
+            refine * n_inner,
+            parts,
+            flow_state,
+            advance,
+        )
+        line, heat_state = solve_periodic(
+            heat, Forcing(line_law, forcing.params), times, resolution, refine * n_line, parts, heat_state
+        )
+        w = plane[:, :, :, None] + line[:, :, None, :]  # (b, t, x1 x2, x3)
+        return w.flatten(2), (flow_state, heat_state)
+
+    return Problem(
+        name=name,
+        title="Quasi 3-D advection-diffusion",
+        equation="w_t + u·∇_12 w = ν Δ_123 w + f(t, x)",
+        section="subsubsect_3d_adc_diff",
+        law=sine_fourier((1, 2, 3)),
+        time=time,
+        inputs=grid,
+        outputs=grid,
+        evolution=evolution,
+        solver={
+            "name": "the sum of a plane and a line solution, each Fourier pseudo-spectral with ETDRK4",
+            "points": [n_inner, n_line],
+            "steps_per_output": substeps,
+        },
+        options={"nu": nu, "n_t": n_t, "resolution": resolution},
+        chunk=40,
+    )

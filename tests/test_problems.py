@@ -1,0 +1,432 @@
+"""Reference solutions against closed forms, codes we did not write, balances, and themselves refined."""
+
+import numpy as np
+import pytest
+import scipy.fft
+import torch
+from scipy.integrate import quad, simpson, solve_ivp
+
+import tino
+from tino.inputs import Forcing, sine_fourier
+from tino.problems import measure_invariance
+from tino.problems.periodic import fourier_initial, vorticity_equation
+from tino.solvers.spectral import FourierBox, PeriodicEquation, solve_periodic
+
+PI = np.pi
+
+
+def drawn(problem: tino.Problem, n: int = 1, seed: int = 0) -> tuple[Forcing, dict[str, np.ndarray]]:
+    """A batch of forcings, and the first one's parameters as numbers."""
+    forcing = problem.law.sample(seed, 0, range(n))
+    return forcing, {name: p[0].flatten().numpy() for name, p in forcing.params.items()}
+
+
+def wave(p: dict[str, np.ndarray], t):
+    return p["A"][0] * np.sin(p["b"][0] * t + p["c"][0])
+
+
+# -- itself, refined -------------------------------------------------------------------------------------------
+
+LOOSE = {"convection-diffusion": 3e-12}  # its initial slope does not fit u_x = 0: see docs/problems.md
+
+
+@pytest.mark.parametrize("name", [n for n in tino.problem_names() if n != "navier-stokes-ic"])
+def test_refining_the_solver_moves_nothing(name):
+    problem = tino.problem(name)
+    forcing, _ = drawn(problem, 2, seed=1)
+    coarse, fine = problem.solve(forcing), problem.solve(forcing, refine=2)
+    assert (coarse - fine).square().mean() < LOOSE.get(name, 1e-12)
+
+
+# -- ordinary differential equations ---------------------------------------------------------------------------
+
+
+def duffing(f, y):
+    return [y[1], f - y[1] - y[0] - y[0] ** 3]
+
+
+def gradient_flow(f, y):
+    return [f - y[0] ** 3 + y[0]]
+
+
+def lorenz(f, s):
+    return [10 * (s[1] - s[0]), s[0] * (10 - s[2]) - s[1], s[0] * s[1] - 8 / 3 * s[2] - f]
+
+
+@pytest.mark.parametrize(
+    ("name", "slope", "start", "close"),
+    [
+        ("duffing", duffing, [0, 0], 1e-9),
+        ("gradient-flow", gradient_flow, [0], 1e-9),
+        ("lorenz", lorenz, [1, 0, 0], 1e-6),
+    ],
+)
+def test_odes_agree_with_dop853(name, slope, start, close):
+    problem = tino.problem(name)
+    t = problem.time.points.numpy()
+    for seed in range(3):
+        forcing, p = drawn(problem, 1, seed)
+        u = problem.solve(forcing)[0, :, 0].numpy()
+        rhs = lambda s, y, p=p: slope(wave(p, s), y)  # noqa: E731
+        reference = solve_ivp(rhs, (0, 10), start, "DOP853", t, rtol=1e-12, atol=1e-13).y[0]
+        assert np.abs(u - reference).max() < close
+
+
+def test_duffing_balances_its_energy():
+    """d/dt (u'²/2 + u²/2 + u⁴/4) = f u' - c u'²."""
+    problem = tino.problem("duffing")
+    forcing, p = drawn(problem)
+    t = problem.time.points
+    u = problem.solve(forcing)[0, :, 0].numpy()
+    _, state = problem.evolve(forcing, t)
+    v = np.gradient(u, t.numpy(), edge_order=2)
+    stored = 0.5 * float(state[0, 1]) ** 2 + 0.5 * u[-1] ** 2 + 0.25 * u[-1] ** 4
+    gained = simpson(wave(p, t.numpy()) * v - v**2, x=t.numpy())
+    assert stored == pytest.approx(gained, abs=1e-4)
+
+
+# -- operators given by a formula ------------------------------------------------------------------------------
+
+
+def test_fitting_time_agrees_with_quadrature():
+    problem = tino.problem("fitting-time", n_t=11)
+    forcing, p = drawn(problem)
+    u = problem.solve(forcing)[0, :, 0]
+    plain = tino.problem("fitting-time", n_t=11, clock="constant").solve(forcing)[0, :, 0]
+    for i, t in enumerate(problem.time.points.tolist()):
+        f, integral = wave(p, t), quad(lambda s: wave(p, s), 0, t)[0]
+        assert float(u[i]) == pytest.approx(f**2 + np.cos((10 - t) * f) + integral, abs=1e-9)
+        assert float(plain[i]) == pytest.approx(f**2 + np.cos(10 * f) + integral, abs=1e-9)
+
+
+# -- intervals -------------------------------------------------------------------------------------------------
+
+
+def finite_differences(name: str, boundary: str, p: dict[str, np.ndarray], n: int, t: np.ndarray) -> np.ndarray:
+    """The equation on n + 1 points by second-order differences and LSODA, written anew."""
+    x = np.linspace(0, 1, n + 1)
+    dx = 1 / n
+    bump = np.exp(-((x - p["mu"][0]) ** 2) / (2 * p["sigma"][0] ** 2))
+    if name == "allen-cahn":
+        diffusion, wind, start, power = 1e-4, 0.0, np.full(n + 1, 0.5), 1
+        rest = lambda u: u - u**3  # noqa: E731
+    else:
+        diffusion, wind, start, power = 0.01, 0.1, 3 * np.exp(-((x - 0.5) ** 2) / 0.1), 2
+        rest = lambda u: 0 * u  # noqa: E731
+
+    def slope(s, u):
+        left, right = np.roll(u, 1), np.roll(u, -1)
+        left[0], right[-1] = u[1], u[-2]  # mirrored: u_x = 0
+        change = diffusion * (left - 2 * u + right) / dx**2 - wind * (right - left) / (2 * dx)
+        change += rest(u) + wave(p, s) ** power * bump
+        if boundary == "frozen":
+            change[0] = change[-1] = 0.0
+        return change
+
+    found = solve_ivp(slope, (0, t[-1]), start, "LSODA", t, rtol=1e-9, atol=1e-10, lband=1, uband=1)
+    return found.y.T
+
+
+@pytest.mark.parametrize("name", ["allen-cahn", "convection-diffusion"])
+@pytest.mark.parametrize("boundary", ["neumann", "frozen"])
+def test_intervals_agree_with_finite_differences(name, boundary):
+    problem = tino.problem(name, n_t=9, boundary=boundary)
+    forcing, p = drawn(problem)
+    u = problem.solve(forcing)[0].numpy()
+    t = problem.time.points.numpy()
+    errors = []
+    for n in (508, 1016):
+        reference = finite_differences(name, boundary, p, n, t)[:, :: n // 127]
+        errors.append(np.abs(u - reference)[1:].max())
+    assert errors[1] < 3e-4
+    assert errors[0] / errors[1] > 2.5  # the differences converge to us, at their own second order or nearly
+
+
+def test_allen_cahn_agrees_with_its_semi_discrete_system():
+    problem = tino.problem("allen-cahn", n_t=5)
+    forcing, p = drawn(problem, seed=2)
+    n = 508
+    x = np.linspace(0, 1, n + 1)
+    k = PI * np.arange(n + 1)
+    bump = np.exp(-((x - p["mu"][0]) ** 2) / (2 * p["sigma"][0] ** 2))
+
+    def slope(s, u):
+        spread = scipy.fft.idct(-1e-4 * k**2 * scipy.fft.dct(u, 1), 1)
+        return spread + u - u**3 + wave(p, s) * bump
+
+    t = problem.time.points.numpy()
+    found = solve_ivp(slope, (0, 4), np.full(n + 1, 0.5), "DOP853", t, rtol=1e-10, atol=1e-11)
+    assert np.abs(problem.solve(forcing)[0].numpy() - found.y.T[:, ::4]).max() < 1e-5
+
+
+# -- periodic boxes --------------------------------------------------------------------------------------------
+
+
+class OneForcing:
+    """A single forcing f(t, x) of any form."""
+
+    batch = 1
+
+    def __init__(self, f):
+        self.f = f
+
+    def through(self, x, linear):
+        return lambda t: linear(self.f(t, x)[None])
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_taylor_green_decays(axes):
+    nu, n = 0.01, 16
+    base = vorticity_equation(nu, axes)
+    green = lambda x: torch.sin(2 * PI * x[:, 0]) * torch.sin(2 * PI * x[:, 1])  # noqa: E731
+    equation = PeriodicEquation(base.linear, base.nonlinear, green, axes)
+    times = torch.linspace(0, 1, 4, dtype=torch.float64)
+    w, _ = solve_periodic(equation, OneForcing(lambda t, x: 0 * x[:, 0]), times, n, n, 10)
+    start = green(FourierBox(n, axes, 1.0, torch.device("cpu")).points)
+    expected = torch.exp(-8 * PI**2 * nu * times)[:, None] * start
+    assert (w[0] - expected).abs().max() < 1e-12
+
+
+def manufactured(nu: float, axes: int):
+    """w = g(z) (a(t) A + b(t) B) + m(t, z), with ψ-eigenfunctions A and B whose flows advect each other.
+
+    A = sin(kx) cos(2ky), B = cos(k(x + y)); -Δ_12 gives 5k² and 2k². In 3-D each layer is scaled by g and lifted by
+    m, which carries no velocity. Returns w(t, x) and its forcing, all derivatives by hand.
+    """
+    k = 2 * PI
+
+    def parts(x):
+        s, c = torch.sin(k * x[:, 0]), torch.cos(k * x[:, 0])
+        s2, c2 = torch.sin(2 * k * x[:, 1]), torch.cos(2 * k * x[:, 1])
+        s3, c3 = torch.sin(k * (x[:, 0] + x[:, 1])), torch.cos(k * (x[:, 0] + x[:, 1]))
+        # value, d/dx, d/dy
+        return (s * c2, k * c * c2, -2 * k * s * s2), (c3, -k * s3, -k * s3)
+
+    def layers(t, x):
+        if axes == 2:
+            return 1.0, 0.0, 0.0, 0.0, 0.0
+        z = k * x[:, 2]
+        g, g_zz = 1 + 0.5 * torch.cos(z), -0.5 * k**2 * torch.cos(z)
+        m, m_t, m_zz = (
+            np.sin(t) * torch.cos(2 * z),
+            np.cos(t) * torch.cos(2 * z),
+            -4 * k**2 * np.sin(t) * torch.cos(2 * z),
+        )
+        return g, g_zz, m, m_t, m_zz
+
+    def solution(t, x):
+        (a_, *_), (b_, *_) = parts(x)
+        g, _, m, _, _ = layers(t, x)
+        return g * (np.cos(t) * a_ + (1 + 0.5 * np.sin(3 * t)) * b_) + m
+
+    def forcing(t, x):
+        (a_, ax, ay), (b_, bx, by) = parts(x)
+        a, a_t = np.cos(t), -np.sin(t)
+        b, b_t = 1 + 0.5 * np.sin(3 * t), 1.5 * np.cos(3 * t)
+        g, g_zz, _, m_t, m_zz = layers(t, x)
+        psi_x, psi_y = a * ax / (5 * k**2) + b * bx / (2 * k**2), a * ay / (5 * k**2) + b * by / (2 * k**2)
+        w_x, w_y = a * ax + b * bx, a * ay + b * by
+        advection = g**2 * (psi_y * w_x - psi_x * w_y)
+        spread = g * (-5 * k**2 * a * a_ - 2 * k**2 * b * b_) + g_zz * (a * a_ + b * b_) + m_zz
+        return g * (a_t * a_ + b_t * b_) + m_t + advection - nu * spread
+
+    return solution, forcing
+
+
+@pytest.mark.parametrize("axes", [2, 3])
+def test_vorticity_agrees_with_a_manufactured_forced_solution(axes):
+    nu, n = 0.01, 16
+    solution, forcing = manufactured(nu, axes)
+    base = vorticity_equation(nu, axes)
+    equation = PeriodicEquation(base.linear, base.nonlinear, lambda x: solution(0.0, x), axes)
+    x = FourierBox(n, axes, 1.0, torch.device("cpu")).points
+    moved = forcing(0.3, x) - forcing(0.0, x)
+    assert moved.abs().max() > 0.1  # the forcing changes in time, so a held one would show
+    times = torch.linspace(0, 0.6, 4, dtype=torch.float64)
+    truth = torch.stack([solution(t, x) for t in times.tolist()])
+    w, _ = solve_periodic(equation, OneForcing(forcing), times, n, n, 20)
+    assert (w[0] - truth).abs().max() < 1e-7
+
+
+def test_the_3d_sum_is_the_3d_solution():
+    """w = W(t, x1, x2) + g(t, x3), as the data are made, against the general solver in three dimensions."""
+    nu, n_inner, n_out = 0.001, 36, 12
+    forcing = sine_fourier((1, 2, 3)).sample(0, 0, range(1))
+    times = torch.linspace(0, 0.2, 3, dtype=torch.float64)
+    whole, _ = solve_periodic(vorticity_equation(nu, 3), forcing, times, n_out, n_inner, 6)
+    heat = PeriodicEquation(lambda box: -nu * box.k[0] ** 2, lambda v, box: 0 * v, fourier_initial)
+    plane_forcing, line_forcing = (
+        Forcing(sine_fourier((1, 2)), forcing.params),
+        Forcing(sine_fourier((3,)), forcing.params),
+    )
+    plane, _ = solve_periodic(vorticity_equation(nu, 2), plane_forcing, times, n_out, n_inner, 6)
+    line, _ = solve_periodic(heat, line_forcing, times, n_out, n_inner, 6)
+    assert torch.allclose(whole, (plane[..., :, None] + line[..., None, :]).flatten(2), atol=1e-12)
+
+
+def test_the_3d_problem_s_sensors_are_its_forcing():
+    with pytest.warns(tino.TinoWarning, match=r"modes 8 \(its sine vanishes\), 9 \(seen as 7\), 10 \(seen as 6\)"):
+        train, _ = tino.dataset(tino.problem("advection-diffusion-3d", n_t=4), train=1, test=1, show_progress=False)
+    forcing = sine_fourier((1, 2, 3)).sample(0, 0, range(1))
+    p = {k: v[0].flatten().numpy() for k, v in forcing.params.items()}
+    n = np.arange(1, 11)
+    x = np.array([3, 7, 11]) / 16
+    total = sum(
+        ((p[f"a_{i}"] * np.sin(2 * PI * n * x[i - 1]) + p[f"b_{i}"] * np.cos(2 * PI * n * x[i - 1])) / n**2).sum()
+        for i in (1, 2, 3)
+    )
+    at = (3 * 16 + 7) * 16 + 11
+    assert float(train.f[0, 2, at]) == pytest.approx(wave(p, 2 / 3) * total, rel=1e-5)
+    assert torch.allclose(train.u[0, 0], fourier_initial(train.outputs.points).float(), atol=1e-5)
+
+
+def test_means_are_conserved():
+    for name in ("burgers-0.1", "navier-stokes", "advection-diffusion-3d"):
+        problem = tino.problem(name, n_t=9, resolution=24)
+        forcing, _ = drawn(problem, 2)
+        means = problem.solve(forcing).mean(-1)  # forcing and initial state have mean zero, products keep it
+        assert means.abs().max() < 1e-12, name
+
+
+@pytest.mark.parametrize(("name", "nu"), [("burgers-0.1", 0.1), ("navier-stokes", 0.01)])
+def test_energy_and_enstrophy_balance(name, nu):
+    """d/dt <u²>/2 = -ν <|∇u|²> + <f u>: advection drops out."""
+    problem = tino.problem(name, n_t=401, resolution=32)
+    forcing, _ = drawn(problem)
+    u, f = problem.solve(forcing)[0], problem.sensors(forcing)[0]
+    axes = len(problem.outputs.shape)
+    box = FourierBox(32, axes, 1.0, torch.device("cpu"))
+    spectrum = box.forward(u)
+    gradient = sum(box.backward(1j * k * spectrum).flatten(1).square().mean(1) for k in box.k)
+    rate = -nu * gradient + (f * u).mean(1)
+    stored = 0.5 * u.square().mean(1)
+    start = 100  # past the first instants, whose modes above the output grid's Nyquist have not decayed yet
+    gained = simpson(rate[start:].numpy(), x=problem.time.points[start:].numpy())
+    assert float(stored[-1] - stored[start]) == pytest.approx(gained, rel=2e-3, abs=1e-6)
+
+
+def test_advection_reaction_agrees_along_characteristics():
+    problem = tino.problem("advection-reaction", n_t=41)
+    forcing, p = drawn(problem)
+    u = problem.solve(forcing)[0]
+    n = np.arange(1, 11)
+    profile = lambda x: ((p["a_1"] * np.sin(2 * PI * n * x) + p["b_1"] * np.cos(2 * PI * n * x)) / n**2).sum()  # noqa: E731
+    for i, j in ((40, 5), (17, 90), (9, 64)):
+        t = float(problem.time.points[i])
+        foot = j / 128 - np.sin(t)
+        slope = lambda s, y, foot=foot: wave(p, s) * profile(foot + np.sin(s)) - np.sin(0.1 * y)  # noqa: E731
+        start = ((np.sin(2 * PI * n * foot) + np.cos(2 * PI * n * foot)) / n**2).sum()
+        end = solve_ivp(slope, (0, t), [start], "DOP853", rtol=1e-11, atol=1e-12).y[0, -1]
+        assert float(u[i, j]) == pytest.approx(end, abs=1e-7)
+
+
+def test_the_upwind_scheme_smears():
+    exact, smeared = (tino.problem("advection-reaction", scheme=s) for s in ("characteristics", "upwind"))
+    forcing, _ = drawn(exact, 2)
+    error = (exact.solve(forcing) - smeared.solve(forcing)).square().mean()
+    assert 1e-4 < error < 1e-1  # first order: a fine-grid limit, but far from it here
+    fine = smeared.solve(forcing, refine=8)
+    assert (exact.solve(forcing) - fine).square().mean() < error / 10
+
+
+# -- the triangle ----------------------------------------------------------------------------------------------
+
+
+def test_the_triangle_agrees_with_finite_elements():
+    import skfem
+    from scipy.sparse.linalg import splu
+    from skfem.models.poisson import laplace, mass
+
+    problem = tino.problem("heat-triangle", n_t=6)
+    forcing, p = drawn(problem)
+    corners = np.array([[0, 1, 0.5], [0, 0, np.sqrt(3) / 2]])
+    mesh = skfem.MeshTri(corners, np.array([[0], [1], [2]])).refined(5)
+    basis = skfem.Basis(mesh, skfem.ElementTriP2())
+    stiff, weight = laplace.assemble(basis), mass.assemble(basis)
+    x, y = basis.doflocs
+    bump = np.exp(-((x - p["x_1c"][0]) ** 2 + (y - p["x_2c"][0]) ** 2) / (2 * p["sigma"][0] ** 2))
+    steps, t = 100, 0.0
+    h = 1 / steps
+    left, right = splu((weight + 0.005 * h / 2 * stiff).tocsc()), weight - 0.005 * h / 2 * stiff
+    u = np.zeros_like(bump)
+    for _ in range(steps):  # Crank-Nicolson
+        u = left.solve(right @ u + h * weight @ bump * (wave(p, t) ** 2 + wave(p, t + h) ** 2) / 2)
+        t += h
+    points = problem.outputs.points.numpy().T
+    points = points * (1 - 1e-9) + 1e-9 * np.array([[0.5], [0.28]])  # off the boundary, for the element search
+    reference = basis.probes(points) @ u
+    assert np.abs(problem.solve(forcing)[0, -1].numpy() - reference).max() < 2e-5
+
+
+def test_the_triangle_s_heat_balances():
+    """The mean mode gains exactly what is put in: ∫ a(t) dt times the mean of the profile."""
+    problem = tino.problem("heat-triangle", n_t=6)
+    forcing, p = drawn(problem)
+    _, coefficients = problem.evolve(forcing, problem.time.points)
+    from tino.solvers.triangle import TriangleModes
+
+    modes = TriangleModes.make(384)
+    mean = int((modes.k.norm(dim=1) == 0).nonzero()[0])
+    profile = modes.coefficients(forcing.on(modes.folded))
+    put_in = quad(lambda s: wave(p, s) ** 2, 0, 1)[0]
+    assert float(coefficients[0, mean].real / profile[0, mean].real) == pytest.approx(put_in, rel=1e-9)
+
+
+def test_the_triangle_s_points_lie_inside():
+    grid = tino.Triangle(32)
+    x, y = grid.points.T
+    assert bool((y >= 0).all() and (y <= np.sqrt(3) * torch.minimum(x, 1 - x) + 1e-9).all())
+    assert grid.size == int(grid.inside.sum()) == len(grid.points)
+
+
+# -- windows ---------------------------------------------------------------------------------------------------
+
+
+def test_windows_are_stretches_of_trajectories():
+    problem, whole = tino.problem("navier-stokes-ic", resolution=24), tino.problem("navier-stokes", resolution=24)
+    train, test = tino.dataset(problem, train=2, test=1, show_progress=False)
+    assert train.f.shape == (18, 20, 576)
+    assert test.u.shape == (9, 20, 576)
+    assert train.ic is not None
+    assert train.time == tino.TimeGrid(0.0, 19 * whole.time.step, 20)
+    forcing = whole.law.sample(0, 0, range(2))
+    w, f = whole.solve(forcing).float(), whole.sensors(forcing).float()
+    for trajectory, k in ((0, 1), (1, 1), (1, 9)):
+        sample, first = 9 * trajectory + k - 1, 10 * (k - 1)
+        assert torch.allclose(train.u[sample], w[trajectory, first : first + 20], atol=1e-6)
+        assert torch.allclose(train.f[sample], f[trajectory, first : first + 20], atol=1e-6)
+        assert torch.equal(train.ic[sample], train.u[sample, 0])
+
+
+# -- time invariance of the problems themselves ------------------------------------------------------------------
+
+AT_REST = {"fitting-space", "duffing", "gradient-flow", "heat-triangle"}
+CLOCKED = {"fitting-time", "advection-reaction"}
+
+
+@pytest.mark.parametrize("name", tino.problem_names())
+def test_problems_are_as_time_invariant_as_their_equations(name):
+    small = {"resolution": 24} if name.startswith("navier") else {}
+    found = measure_invariance(tino.problem(name, **small))
+    assert found.time_invariant == (name in AT_REST)
+    assert found.autonomous == (name not in CLOCKED)
+
+
+def test_without_its_clock_fitting_time_is_time_invariant():
+    assert measure_invariance(tino.problem("fitting-time", clock="constant")).time_invariant
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("allen-cahn", {"boundary": "open"}, "boundary is 'open', expected one of neumann, frozen"),
+        ("fitting-time", {"clock": "wrong"}, "clock is 'wrong'"),
+        ("advection-reaction", {"scheme": "magic"}, "scheme is 'magic'"),
+        ("navier-stokes-ic", {"n_t": 5}, "has no option 'n_t'"),
+        ("heat-triangle", {"resolution": 2}, "4 x 4 or more"),
+        ("burgers-0.1", {"resolution": 2}, "4 points or more"),
+    ],
+)
+def test_impossible_options_are_one_line(name, options, message):
+    with pytest.raises(tino.TinoError, match=message):
+        tino.problem(name, **options)
