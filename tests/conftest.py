@@ -30,8 +30,8 @@ def small_data(own_cache):
 
     def get(name: str) -> tuple[tino.Dataset, tino.Dataset]:
         if name not in made:
-            counts = {"train": 3, "test": 1} if name == "navier-stokes-ic" else {"train": 24, "test": 6}
-            made[name] = tino.dataset(small_problem(name), **counts, show_progress=False)
+            train, test = (3, 1) if name == "navier-stokes-ic" else (24, 6)
+            made[name] = tino.dataset(small_problem(name), train=train, test=test, show_progress=False)
         return made[name]
 
     return get
@@ -48,4 +48,4 @@ PAIRS = [  # one problem in time, one with unlike grids, one periodic; with ever
     for problem in ("duffing", "fitting-space", "burgers-0.1")
     for model in FAMILY
     if not (problem == "duffing" and model in SPATIAL_POD)
-] + [("heat-triangle", "spod-trtino"), ("navier-stokes-ic", "trtino"), ("advection-diffusion-3d", "pod-tino")]
+] + [("heat-triangle", "spod-trtino"), ("navier-stokes-ic", "pod-tino"), ("advection-diffusion-3d", "pod-tino")]

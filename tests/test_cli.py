@@ -1,6 +1,7 @@
 """The command line, as a user types it."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -62,10 +63,11 @@ def test_generate_says_where(capsys, tmp_path):
     assert json.loads(answer(capsys))["path"] == str(path)
 
 
+@pytest.mark.filterwarnings("default::tino.TinoWarning")
 def test_a_coarse_grid_gets_a_note(capsys, tmp_path):
     arguments = ["generate", "burgers-0.1", *SMALL, "--resolution", "16", "--cache", str(tmp_path)]
     assert run(arguments) == 0
-    note = "tino: note: burgers-0.1: 16 input points cannot resolve the forcing's modes 8 (its sine vanishes), 9 (seen as 7)"
+    note = "tino: note: burgers-0.1: 16 input points cannot resolve the forcing's modes 8 (its sine vanishes), 9 (seen"
     assert note in capsys.readouterr().err
 
 
@@ -160,6 +162,11 @@ def test_report_writes_a_page(finished, capsys, tmp_path):
         (["generate", "duffing", "--resolution", "8"], "duffing has no option 'resolution'"),
         (["evaluate", "nowhere"], "no finished run in nowhere"),
         (["report", "nowhere"], "no finished run in nowhere"),
+        (["certify"], "name at least one run folder"),
+        (["report"], "name at least one run folder"),
+        (["train", "duffing", "tino", *QUICK, "--device", "mps"], "tino runs on cpu or cuda, not on 'mps'"),
+        (["generate", "duffing", "--seed", "99999999999999999999"], "the seed must be 0 or more"),
+        (["train", "duffing", "tino", *QUICK, "--out", "/dev/null/run"], "cannot write into /dev/null/run"),
     ],
 )
 def test_mistakes_get_one_line(arguments, message, capsys, tmp_path, monkeypatch):
@@ -170,6 +177,24 @@ def test_mistakes_get_one_line(arguments, message, capsys, tmp_path, monkeypatch
     assert error.startswith("tino: ")
     assert "\n" not in error
     assert list(tmp_path.iterdir()) == []  # and nothing is left behind
+
+
+@pytest.mark.parametrize("name", ["run", "scores", "certificate"])
+@pytest.mark.parametrize("text", ["{}", "[]", "{"])
+def test_a_damaged_run_is_one_line(name, text, finished, tmp_path, capsys):
+    folder = shutil.copytree(finished / "tino", tmp_path / "copy")
+    (folder / f"{name}.json").write_text(text)
+    assert run(["report", str(folder), "--out", str(tmp_path / "report")]) == 1
+    error = capsys.readouterr().err.strip()
+    assert f"{name}.json" in error
+    assert "\n" not in error
+
+
+def test_a_diverged_training_is_not_kept_as_finished(tmp_path, capsys):
+    folder = tmp_path / "wild"
+    assert run(["train", "duffing", "tino", *QUICK, "--lr", "1e30", "--out", str(folder)]) == 1
+    assert "smaller lr" in capsys.readouterr().err
+    assert not (folder / "run.json").exists()
 
 
 def test_a_run_cut_short_is_not_taken_for_finished(finished, tmp_path, capsys):

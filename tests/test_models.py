@@ -57,12 +57,12 @@ def by_the_formula(model: Separable, f: torch.Tensor, ic: torch.Tensor | None = 
 def test_the_model_is_its_formula(problem, name, small_data):
     train, test = small_data(problem)
     model = doubled(tino.build(name, train))
-    f = test.f[:2].double()
+    f, ic = test.f[:2].double(), None if test.ic is None else test.ic[:2].double()
     with torch.no_grad():
-        expected = by_the_formula(model, f)
-        assert torch.allclose(model(f), expected, rtol=1e-12, atol=1e-12)
-        times = torch.tensor([0, 5, 23])
-        assert torch.allclose(model(f, times=times), expected[:, times], rtol=1e-12, atol=1e-12)
+        expected = by_the_formula(model, f, ic)
+        assert torch.allclose(model(f, ic), expected, rtol=1e-12, atol=1e-12)
+        times = torch.tensor([0, 5, 19])
+        assert torch.allclose(model(f, ic, times), expected[:, times], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["tino", "trtino", "spod-trtino"])

@@ -5,6 +5,7 @@ import pytest
 import scipy.fft
 import torch
 from scipy.integrate import quad, simpson, solve_ivp
+from scipy.interpolate import CubicSpline
 
 import tino
 from tino.inputs import Forcing, sine_fourier
@@ -79,10 +80,10 @@ def test_duffing_balances_its_energy():
     t = problem.time.points
     u = problem.solve(forcing)[0, :, 0].numpy()
     _, state = problem.evolve(forcing, t)
-    v = np.gradient(u, t.numpy(), edge_order=2)
+    v = CubicSpline(t.numpy(), u)(t.numpy(), 1)
     stored = 0.5 * float(state[0, 1]) ** 2 + 0.5 * u[-1] ** 2 + 0.25 * u[-1] ** 4
     gained = simpson(wave(p, t.numpy()) * v - v**2, x=t.numpy())
-    assert stored == pytest.approx(gained, abs=1e-4)
+    assert stored == pytest.approx(gained, abs=1e-6)
 
 
 # -- operators given by a formula ------------------------------------------------------------------------------
@@ -145,18 +146,18 @@ def test_intervals_agree_with_finite_differences(name, boundary):
 def test_allen_cahn_agrees_with_its_semi_discrete_system():
     problem = tino.problem("allen-cahn", n_t=5)
     forcing, p = drawn(problem, seed=2)
-    n = 508
+    n = 1016
     x = np.linspace(0, 1, n + 1)
     k = PI * np.arange(n + 1)
     bump = np.exp(-((x - p["mu"][0]) ** 2) / (2 * p["sigma"][0] ** 2))
 
     def slope(s, u):
-        spread = scipy.fft.idct(-1e-4 * k**2 * scipy.fft.dct(u, 1), 1)
+        spread = scipy.fft.idct(-1e-4 * k**2 * np.asarray(scipy.fft.dct(u, 1)), 1)
         return spread + u - u**3 + wave(p, s) * bump
 
     t = problem.time.points.numpy()
     found = solve_ivp(slope, (0, 4), np.full(n + 1, 0.5), "DOP853", t, rtol=1e-10, atol=1e-11)
-    assert np.abs(problem.solve(forcing)[0].numpy() - found.y.T[:, ::4]).max() < 1e-5
+    assert np.abs(problem.solve(forcing)[0].numpy() - found.y.T[:, ::8]).max() < 1e-5
 
 
 # -- periodic boxes --------------------------------------------------------------------------------------------
@@ -410,6 +411,72 @@ def test_problems_are_as_time_invariant_as_their_equations(name):
     found = measure_invariance(tino.problem(name, **small))
     assert found.time_invariant == (name in AT_REST)
     assert found.autonomous == (name not in CLOCKED)
+
+
+PAPER = {  # T, n_t, sensors, points, and the equation's constants, as printed
+    "fitting-time": (10, 1000, 1, 1, {}),
+    "fitting-space": (4, 200, 128, 128, {}),
+    "duffing": (10, 1000, 1, 1, {"damping": 1.0}),
+    "gradient-flow": (10, 1000, 1, 1, {}),
+    "lorenz": (10, 1000, 1, 1, {"rho": 10.0}),
+    "allen-cahn": (4, 200, 128, 128, {"epsilon": 0.01}),
+    "burgers-0.1": (4, 200, 128, 128, {"nu": 0.1}),
+    "burgers-0.01": (4, 200, 128, 128, {"nu": 0.01}),
+    "convection-diffusion": (4, 200, 128, 128, {"diffusion": 0.01, "velocity": 0.1}),
+    "navier-stokes": (2, 100, 1024, 1024, {"nu": 0.01}),
+    "navier-stokes-ic": (2, 100, 1024, 1024, {"nu": 0.01}),
+    "advection-diffusion-3d": (1, 50, 4096, 4096, {"nu": 0.001}),
+    "heat-triangle": (1, 100, 432, 432, {"alpha": 0.005}),
+    "advection-reaction": (4, 200, 128, 128, {}),
+}
+RANGES = {
+    "A": (0.1, 1.0),
+    "b": (0.2, 1.0),
+    "c": (0.0, 2 * PI),
+    "mu": (0.25, 0.75),
+    "sigma": (0.1, 0.4),
+    "x_1c": (0.3, 0.7),
+    "x_2c": (0.3, 0.7),
+}
+
+
+@pytest.mark.parametrize("name", tino.problem_names())
+def test_constants_are_the_paper_s(name):
+    problem = tino.problem(name)
+    stop, n_t, sensors, points, constants = PAPER[name]
+    assert (problem.time.start, problem.time.stop, problem.time.n) == (0.0, stop, n_t)
+    assert (problem.inputs.size, problem.outputs.size) == (sensors, points)
+    assert {key: problem.options[key] for key in constants} == constants
+    for key, found in problem.law.ranges.items():
+        expected = (-1.0, 1.0) if key[:2] in ("a_", "b_") else RANGES[key]
+        if points == 1:
+            expected = {"A": (0.5, 2.0), "b": (0.1, 2.0), "c": (0.0, 2 * PI)}[key]
+        if name == "heat-triangle" and key == "sigma":
+            expected = (0.2, 0.3)
+        assert (found.low, found.high) == pytest.approx(expected)
+
+
+def test_initial_states_are_the_paper_s():
+    x = np.arange(128) / 128
+    wavy = np.sum([(np.sin(2 * PI * n * x) + np.cos(2 * PI * n * x)) / n**2 for n in range(1, 11)], axis=0)
+    bump = 3 * np.exp(-((np.linspace(0, 1, 128) - 0.5) ** 2) / 0.1)
+    plane = (wavy[::4][:, None] + wavy[::4][None, :]).flatten()
+    expected = {
+        "burgers-0.1": wavy,
+        "burgers-0.01": wavy,
+        "advection-reaction": wavy,
+        "allen-cahn": np.full(128, 0.5),
+        "convection-diffusion": bump,
+        "navier-stokes": plane,
+        "duffing": np.zeros(1),
+        "gradient-flow": np.zeros(1),
+        "lorenz": np.ones(1),
+        "heat-triangle": np.zeros(432),
+    }
+    for name, start in expected.items():
+        problem = tino.problem(name)
+        u, _ = problem.evolve(drawn(problem)[0], problem.time.points[:2])
+        assert np.allclose(u[0, 0], start, atol=1e-9), name
 
 
 def test_without_its_clock_fitting_time_is_time_invariant():

@@ -4,6 +4,7 @@ import json
 import pickle
 
 import pytest
+import safetensors.torch
 import torch
 
 import tino
@@ -55,6 +56,10 @@ def damage(folder, how):
         change_json(folder, mixer="magic")
     elif how == "an unknown basis":
         change_json(folder, basis="magic")
+    elif how == "weights that are NaN":
+        tensors = safetensors.torch.load_file(weights)
+        tensors["mixer.weight"][0, 0, 0] = torch.nan
+        safetensors.torch.save_file(tensors, weights)
     elif how == "a list":
         (folder / "model.json").write_text("[1, 2]")
 
@@ -73,6 +78,7 @@ def damage(folder, how):
         "an unknown grid",
         "an unknown mixer",
         "an unknown basis",
+        "weights that are NaN",
         "a list",
     ],
 )

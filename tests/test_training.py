@@ -24,7 +24,7 @@ def test_every_pair_learns_saves_and_predicts_the_same(problem, name, small_data
     assert tino.evaluate(model, train).mse_mean < before
     model.save(tmp_path)
     again = tino.load(tmp_path)
-    assert torch.equal(tino.predict(again, test.f), tino.predict(model, test.f))
+    assert torch.equal(tino.predict(again, test.f, test.ic), tino.predict(model, test.f, test.ic))
 
 
 @pytest.mark.parametrize("name", ["don", "spod-trtino"])
@@ -128,6 +128,36 @@ def test_a_missing_gpu_and_other_grids_are_one_line(small_data):
     late = tino.Dataset(train.f, train.u, tino.TimeGrid(1, 11, 24), train.inputs, train.outputs)
     with pytest.raises(tino.TinoError, match="the data's time grid is"):
         tino.fit(model, late, FAST)
+
+
+def test_the_learning_rate_warms_up_and_falls(small_data):
+    train, _ = small_data("duffing")
+    config = tino.TrainConfig(epochs=40, batch_size=24, times=4, lr=1e-3, optimizer="adam")
+    lr = tino.fit(tino.build("tino", train), train, config, show_progress=False).lr
+    assert max(lr) == pytest.approx(1e-3, rel=1e-2)
+    assert lr.index(max(lr)) <= 3
+    assert lr[-1] < 1e-8
+    assert lr[3:] == sorted(lr[3:], reverse=True)
+
+
+@pytest.mark.parametrize("name", ["don", "tino", "spod-trtino"])
+def test_float64_data_and_models_work(name, small_data, tmp_path):
+    train, test = small_data("burgers-0.1")
+    wide = dataclasses.replace(train, f=train.f.double(), u=train.u.double())
+    model = tino.build(name, wide)
+    tino.fit(model, wide, dataclasses.replace(FAST, epochs=1), show_progress=False)
+    tino.fit(model.double(), train, dataclasses.replace(FAST, epochs=1), show_progress=False)
+    model.save(tmp_path)
+    assert torch.equal(tino.predict(tino.load(tmp_path), test.f.double()), tino.predict(model, test.f.double()))
+
+
+def test_states_are_checked_in_training_too(small_data):
+    train, _ = small_data("burgers-0.1")
+    with_state = dataclasses.replace(train, ic=torch.zeros(len(train), 3))
+    with pytest.raises(tino.TinoError, match="initial state has 0 numbers, the model was built for 3"):
+        tino.fit(tino.build("tino", with_state), train, FAST)
+    with pytest.raises(tino.TinoError, match="initial state has 3 numbers, the model was built for 0"):
+        tino.fit(tino.build("tino", train), with_state, FAST)
 
 
 def test_adam_learns_too(small_data):

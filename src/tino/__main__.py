@@ -13,6 +13,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         print(f"tino: the package '{error.name}' is missing: pip install {error.name}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
     sys.exit(run(sys.argv[1:]))
 
 

@@ -1,6 +1,7 @@
 """The command line: parse, call, print."""
 
 import json
+import os
 import sys
 import warnings
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from rich.table import Table
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, arg, subcommand
 
 from tino.data import read_record
+from tino.devices import pick_device
 from tino.errors import TinoError, TinoWarning
 from tino.evaluation import evaluate
 from tino.files import whole_file
@@ -28,7 +30,6 @@ from tino.report.page import write_report
 from tino.report.tables import print_table, row
 from tino.runs import DataOptions, Run, read_run, train_run
 from tino.training import TrainConfig
-from tino.training.config import pick_device
 from tino.version import VERSION
 
 ABOUT = """Learn how physical systems respond over time.
@@ -207,7 +208,7 @@ class Certify:
 
     def run(self) -> None:
         answers = []
-        for done in map(read_run, self.run_folders):
+        for done in _runs(self.run_folders):
             _, test = done.data(self.cache)
             answers.append(certify(done.model().to(pick_device(self.device)), test, seed=self.seed))
             if not self.json:
@@ -230,7 +231,7 @@ class Report:
     """Print JSON for scripts."""
 
     def run(self) -> None:
-        runs = [read_run(folder) for folder in self.run_folders]
+        runs = _runs(self.run_folders)
         page = write_report(runs, self.out, self.cache)
         if self.json:
             return _json({"page": str(page), "runs": [_summary(done) for done in runs]})
@@ -255,23 +256,32 @@ def run(arguments: list[str]) -> int:
     if arguments == ["--version"]:
         print(f"tino {VERSION}")
         return 0
-    warnings.showwarning = _one_line
-    try:
-        command = tyro.cli(
-            Command,  # pyright: ignore
-            prog="tino",
-            description=ABOUT,
-            args=arguments or ["--help"],
-            config=(FlagCreatePairsOff,),
-        )
-        command.run()
-    except TinoError as error:
-        print(f"tino: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("tino: stopped; nothing half-written is left behind", file=sys.stderr)
-        return 130
+    with warnings.catch_warnings():
+        warnings.showwarning = _one_line
+        try:
+            command = tyro.cli(
+                Command,  # pyright: ignore
+                prog="tino",
+                description=ABOUT,
+                args=arguments or ["--help"],
+                config=(FlagCreatePairsOff,),
+            )
+            command.run()
+        except BrokenPipeError:  # the reader of our output has enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except (TinoError, OSError) as error:
+            print(f"tino: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            print("tino: stopped; nothing half-written is left behind", file=sys.stderr)
+            return 130
     return 0
+
+
+def _runs(folders: tuple[Path, ...]) -> list[Run]:
+    if not folders:
+        raise TinoError("name at least one run folder, such as runs/duffing/tino-0")
+    return [read_run(folder) for folder in folders]
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -47,6 +47,8 @@ class Dataset:
         if tuple(self.u.shape) != expected:
             raise TinoError(f"u has shape {tuple(self.u.shape)}, expected {expected} = (samples, times, points)")
         if self.ic is not None:
+            if not isinstance(self.ic, Tensor):
+                raise TinoError(f"ic must be a torch tensor, got {type(self.ic).__name__}")
             check_values(self.ic, "ic")
             if self.ic.ndim != 2 or self.ic.shape[0] != self.f.shape[0]:
                 raise TinoError(f"ic has shape {tuple(self.ic.shape)}, expected ({self.f.shape[0]}, state size)")
@@ -126,8 +128,11 @@ def load_dataset(path: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
         if checksum(file) != record["checksum"]:
             raise TinoError(f"{path} is damaged (its checksum differs): delete it and generate it again")
         arrays = {s: {k: _mapped(path, a) for k, a in v.items()} for s, v in _arrays(file).items()}
-    time = TimeGrid(**record["time"])
-    inputs, outputs = grid_from_record(record["inputs"]), grid_from_record(record["outputs"])
+    try:
+        time = TimeGrid(**record["time"])
+        inputs, outputs = grid_from_record(record["inputs"]), grid_from_record(record["outputs"])
+    except (KeyError, TypeError) as error:
+        raise TinoError(f"{path} has a damaged record ({error}): delete it and generate it again") from error
     train, test = (
         Dataset(a["f"], a["u"], time, inputs, outputs, a.get("ic"), {**record, "split": split})
         for split, a in arrays.items()

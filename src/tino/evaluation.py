@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tino.data import Dataset, check_input, check_values
 from tino.errors import TinoError
 from tino.metrics import mse, relative_l2
-from tino.models.separable import Separable
+from tino.models.separable import Separable, call, model_name
 
 BATCH_NUMBERS = 4_000_000  # outputs computed together, at most: bounds the memory of a prediction
 
@@ -68,8 +68,8 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
     with torch.no_grad():
         for first in range(0, len(f), size):
             part = f[first : first + size].to(at.device, at.dtype)
-            state = () if ic is None else (ic[first : first + size].to(at.device, at.dtype),)
-            parts.append(model(part, *state).to(f.device))
+            state = None if ic is None else ic[first : first + size].to(at.device, at.dtype)
+            parts.append(call(model, part, state).to(f.device))
     model.train(training)
     return torch.cat(parts)
 
@@ -82,4 +82,6 @@ def evaluate(model: nn.Module, test: Dataset) -> Scores:
     if prediction.shape != test.u.shape:
         given = f"{tuple(prediction.shape)} for f {tuple(test.f.shape)}"
         raise TinoError(f"the model returned shape {given}, expected {tuple(test.u.shape)}")
+    if not bool(torch.isfinite(prediction).all()):
+        raise TinoError(f"{model_name(model)} predicts NaN or infinite values: its training diverged, try a smaller lr")
     return Scores(mse(prediction, test.u), relative_l2(prediction, test.u))

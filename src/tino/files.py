@@ -1,8 +1,11 @@
 """Files that are written whole or not at all."""
 
+import glob
 import json
 import os
+import platform
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,18 +13,20 @@ from typing import Any
 
 from tino.errors import TinoError
 
+HOST = platform.node().replace(".", "-") or "here"
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary name beside ``path``; on success it becomes ``path``, on any error it is removed.
 
-    The name ends in the process's number, so two writers never meet, and the rename is atomic: a reader, or
-    a run killed at any moment, sees the old file, the new one, or none, never a part.
+    The name ends in the machine's and the process's, so two writers never meet, and the rename is atomic: a reader,
+    or a run killed at any moment, sees the old file, the new one, or none, never a part.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = path.with_name(f".{path.name}.{HOST}.{os.getpid()}.{threading.get_ident()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        for stale in path.parent.glob(f".{path.name}.*.part"):
+        for stale in path.parent.glob(f".{glob.escape(path.name)}.{HOST}.*.part"):
             if not _alive(stale):
                 stale.unlink(missing_ok=True)
         yield part
@@ -35,20 +40,20 @@ def whole_file(path: Path) -> Iterator[Path]:
             part.unlink()
 
 
-def make_folder(folder: Path) -> None:
-    """Make sure that files can be written into the folder."""
+def check_writable(folder: Path) -> None:
+    """Whether files can be written into the folder, or into the nearest one above it that exists."""
+    nearest = folder
+    while not nearest.exists():
+        nearest = nearest.parent
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
+        tempfile.TemporaryFile(dir=nearest).close()
     except OSError as error:
         raise TinoError(f"cannot write into {folder}: {error.strerror or error}") from error
 
 
 def _alive(part: Path) -> bool:
-    """Whether the process that names a temporary file still runs (on this machine)."""
-    number = part.suffixes[-2].lstrip(".") if len(part.suffixes) >= 2 else ""
-    if not number.isdigit():
-        return True
+    """Whether the process that names a temporary file of this machine still runs."""
+    number = part.name.split(".")[-3]
     try:
         os.kill(int(number), 0)
     except ProcessLookupError:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -23,6 +24,7 @@ import safetensors.numpy
 import torch
 
 from tino.data import FORMAT, SPLITS, Dataset, checksum, load_dataset, read_record
+from tino.devices import pick_device
 from tino.errors import TinoError, TinoWarning
 from tino.files import whole_file
 from tino.problems import Problem
@@ -35,7 +37,7 @@ Advance = Callable[[float], None]
 def cache_folder(folder: str | os.PathLike[str] | None = None) -> Path:
     """The given folder, else $TINO_CACHE, else tino's place in the user's cache."""
     if folder is None:
-        folder = os.environ.get("TINO_CACHE")
+        folder = os.environ.get("TINO_CACHE") or None
     if folder is None:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         folder = Path(base) / "tino"
@@ -72,10 +74,12 @@ def generate(
     With ``shard=(i, n)`` only every n-th chunk is made, beginning with the i-th; the path is None while chunks of
     other shards are missing, and whoever finds all of them joins the file.
     """
+    if not isinstance(problem, Problem):
+        raise TinoError(f"a dataset is made from a problem, got {problem!r}: pass tino.problem({problem!r})")
     if train < 1 or test < 1:
         raise TinoError(f"a dataset needs at least one training and one test pair, got {train} and {test}")
-    if seed < 0:
-        raise TinoError(f"the seed must be 0 or more, got {seed}")
+    if not 0 <= seed < 2**63:
+        raise TinoError(f"the seed must be 0 or more (and below 2^63), got {seed}")
     if not 1 <= shard[0] <= shard[1]:
         raise TinoError(f"the shard is {shard[0]}/{shard[1]}, expected i/n with 1 <= i <= n")
     for caution in problem.cautions():
@@ -91,7 +95,7 @@ def generate(
         return path
     chunks = list(_chunks(problem, path.with_suffix(".chunks"), {"train": train, "test": test}))
     mine = [chunk for i, chunk in enumerate(chunks) if i % shard[1] == shard[0] - 1]
-    _make(problem, seed, mine, torch.device(device), show_progress)
+    _make(problem, seed, mine, pick_device(device), show_progress)
     if not all(chunk.path.exists() for chunk in chunks):
         return path if path.exists() else None  # others are still at it, or have just joined the file
     _join(path, problem, request, chunks, show_progress)
@@ -120,33 +124,39 @@ def _make(problem: Problem, seed: int, chunks: list[Chunk], device: torch.device
     todo = [chunk for chunk in chunks if not chunk.path.exists()]
     if not todo:
         return
+    stop = threading.Event()
     label = f"generating {problem.name}" + (" (resumed)" if len(todo) < len(chunks) else "")
     with progress(label, sum(len(chunk.indices) for chunk in todo), show) as advance:
         if device.type != "cpu":
             for chunk in todo:
-                _solve(problem, seed, chunk, device, advance)
+                _solve(problem, seed, chunk, device, advance, stop)
             return
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         workers = threads if problem.outputs.size > 1 else 1  # time-only solvers are all overhead
         pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         try:
-            jobs = [pool.submit(_solve, problem, seed, chunk, device, advance) for chunk in todo]
+            jobs = [pool.submit(_solve, problem, seed, chunk, device, advance, stop) for chunk in todo]
             done, _ = wait(jobs, return_when=FIRST_EXCEPTION)
             for job in done:
                 job.result()
         finally:
+            stop.set()  # Ctrl-C, or an error in one chunk: the others end at their next output time
             pool.shutdown(wait=True, cancel_futures=True)
             torch.set_num_threads(threads)
 
 
-def _solve(problem: Problem, seed: int, chunk: Chunk, device: torch.device, advance: Advance) -> None:
+def _solve(
+    problem: Problem, seed: int, chunk: Chunk, device: torch.device, advance: Advance, stop: threading.Event
+) -> None:
     """Draw, solve, cut into windows where the problem has them, and keep the chunk in its file."""
     forcing = problem.law.sample(seed, SPLITS.index(chunk.split), chunk.indices).to(device)
     often, part, ticks = 20, forcing.batch / (problem.time.n - 1), 0
 
     def tick() -> None:
         nonlocal ticks
+        if stop.is_set():
+            raise TinoError("stopped")
         ticks += 1
         if ticks % often == 0 and ticks < problem.time.n:
             advance(often * part)

@@ -93,6 +93,8 @@ class Periodic:
     kind = "periodic"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.shape, list | tuple):
+            raise TinoError(f"the shape of a periodic box is a tuple such as (128,), got {self.shape!r}")
         object.__setattr__(self, "shape", tuple(self.shape))
         if not 1 <= len(self.shape) <= 3 or min(self.shape) < 4:
             raise TinoError(f"a periodic box has 1 to 3 axes of 4 points or more, got shape {self.shape}")

@@ -36,6 +36,6 @@ def pod(snapshots: Tensor, subtract_mean: bool = True, cut: float = CUT) -> Pod:
         u, sigmas, _ = torch.linalg.svd(r, full_matrices=False)
         modes = (q @ u).T
     if not sigmas[0] > 0:
-        raise TinoError("POD of snapshots that are all the same: there is nothing to learn from them")
+        raise TinoError(f"POD needs snapshots that differ, all {n} given (of {x} points) are the same or zero")
     keep = sigmas >= cut * sigmas[0]
     return Pod(mean, modes[keep].contiguous(), sigmas[keep])

@@ -16,9 +16,10 @@ import numpy
 import torch
 
 from tino.data import Dataset
+from tino.devices import pick_device
 from tino.errors import TinoError
 from tino.evaluation import evaluate
-from tino.files import make_folder, read_json, write_json, write_text
+from tino.files import check_writable, read_json, write_json, write_text
 from tino.generation import dataset
 from tino.models.separable import Separable
 from tino.models.store import load, save
@@ -26,7 +27,6 @@ from tino.models.zoo import build, model_recipe
 from tino.problems import Problem, problem
 from tino.properties import certify
 from tino.training import TrainConfig, fit
-from tino.training.config import pick_device
 
 
 @dataclass(frozen=True)
@@ -89,14 +89,18 @@ def train_run(name: str, model_name: str, folder: Path, data: DataOptions, confi
     """The whole line for one model: dataset, model, training, scores, certificate, all kept in the folder."""
     device = pick_device(config.device)
     chosen = data.problem(name)
-    model_recipe(model_name)  # a wrong name is told before any work is done
+    model_recipe(model_name)  # what is wrong is told before any work is done
+    check_writable(folder)
     train, test = dataset(chosen, config.seed, data.train, data.test, data.cache, device)
     model = build(model_name, train, config.seed)
-    make_folder(folder)  # one that cannot be written is told before training, not after
     started = time.perf_counter()
     history = fit(model, train, config)
     seconds = time.perf_counter() - started
+    (folder / "run.json").unlink(missing_ok=True)  # from here to the end the folder holds no finished run
+    save(model, folder)
+    write_text(folder / "history.csv", history.csv())
     scores = evaluate(model, test)
+    write_json(folder / "scores.json", scores.record())
     certificate = certify(model, test)
     versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": numpy.__version__}
     record = {
@@ -116,10 +120,6 @@ def train_run(name: str, model_name: str, folder: Path, data: DataOptions, confi
         },
         "versions": {"tino": train.meta["version"], **versions},
     }
-    (folder / "run.json").unlink(missing_ok=True)  # from here to the end the folder holds no finished run
-    save(model, folder)
-    write_text(folder / "history.csv", history.csv())
-    write_json(folder / "scores.json", scores.record())
     write_json(folder / "certificate.json", certificate.record())
     write_json(folder / "run.json", record)
     return Run(folder, record, scores.record(), certificate.record())
@@ -129,5 +129,15 @@ def read_run(folder: Path) -> Run:
     """A finished run's records; the last file written, run.json, tells that it is finished."""
     if not (folder / "run.json").is_file():
         raise TinoError(f"no finished run in {folder}: expected a folder written by 'tino train'")
-    records = [read_json(folder / f"{name}.json") for name in ("run", "scores", "certificate")]
+    needed = {
+        "run": ("problem", "model", "parameters", "train_seconds", "training", "data"),
+        "scores": ("mse_mean", "mse_sd", "rel_l2_mean", "mse", "rel_l2"),
+        "certificate": ("causal", "time_invariant"),
+    }
+    records = []
+    for name, keys in needed.items():
+        record = read_json(folder / f"{name}.json")
+        if not isinstance(record, dict) or any(key not in record for key in keys):
+            raise TinoError(f"{folder / f'{name}.json'} is damaged: it lacks one of {', '.join(keys)}")
+        records.append(record)
     return Run(folder, *records)

@@ -20,8 +20,7 @@ def coordinate_features(s: Tensor) -> Tensor:
 def time_features(s: Tensor) -> Tensor:
     """Time in [-1, 1], (n, 1) -> the features above and decays exp(-2^k (s + 1)), k = 1..8, (n, 25).
 
-    Waves let a network of one coordinate follow sharp changes; decays are the shape of a transient that
-    starts at T_0 (both measured, see docs/paper.md).
+    Waves let a network of one coordinate follow sharp changes; decays are the shape of a transient that starts at T_0.
     """
     rates = 2.0 ** torch.arange(1, RATES + 1, dtype=s.dtype, device=s.device)
     return torch.cat([coordinate_features(s), torch.exp(-rates * (s + 1))], dim=1)

@@ -132,7 +132,8 @@ class Separable(nn.Module):
     def coefficients(self, z: Tensor, ic: Tensor | None = None, times: Tensor | None = None) -> Tensor:
         """The factors of φ_j from scaled sensors z (b, t, r): (b, s, J), or (b, 1, J) without time."""
         h = self.mixer(z, times)  # (b, s, w)
-        if self.initial is not None and ic is not None:
+        if self.initial is not None:
+            assert ic is not None
             h = h + self.initial(ic)[:, None]
         c = self.branch(h)  # (b, s, p)
         if self.time_factor is not None:
@@ -162,8 +163,6 @@ class Separable(nn.Module):
             parts.append("its time factor depends on t")
         if self.basis.of_time:
             parts.append("its basis depends on t")
-        if self.initial is not None:
-            parts.append("its initial state enters at T_0")
         return parts
 
     # -- borders -------------------------------------------------------------------------------------------
@@ -175,22 +174,39 @@ class Separable(nn.Module):
             raise TinoError(f"f has {given}, the model was built for (b, {spec.time.n}, {spec.inputs.size})")
         if f.shape[1] != spec.time.n:
             raise TinoError(f"f has {f.shape[1]} times, the model was built for {spec.time.n}")
-        given, expected = 0 if ic is None else ic.shape[-1], spec.state
+        self._check_state(ic)
+
+    def _check_state(self, ic: Tensor | None) -> None:
+        given, expected = 0 if ic is None else ic.shape[-1], self.spec.state
         if given != expected:
             raise TinoError(f"the initial state has {given} numbers, the model was built for {expected}")
 
     def check_grids(self, data: Dataset) -> None:
-        """The data lie on the grids the model was built for."""
+        """The data lie on the grids the model was built for, and have the initial states it takes."""
         for name in ("time", "inputs", "outputs"):
             given, expected = getattr(data, name), getattr(self.spec, name)
             if given != expected:
                 raise TinoError(f"the data's {name} grid is {given}, the model was built for {expected}")
+        self._check_state(data.ic)
 
     def save(self, folder: str | Path) -> None:
         """Write model.safetensors and model.json into the folder, each whole or not at all."""
         from tino.models.store import save
 
         save(self, Path(folder))
+
+
+def model_name(model: nn.Module) -> str:
+    return model.spec.model if isinstance(model, Separable) else type(model).__name__
+
+
+def call(model: nn.Module, f: Tensor, ic: Tensor | None) -> Tensor:
+    """The calling form of every operator: ``model(f)``, or ``model(f, ic)`` where there is an initial state."""
+    answer = model(f) if ic is None else model(f, ic)
+    if not isinstance(answer, Tensor) or answer.shape[:2] != f.shape[:2]:
+        shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
+        raise TinoError(f"{model_name(model)} maps f {tuple(f.shape)} to {shape}, expected a tensor (b, t, points)")
+    return answer
 
 
 def _basis(spec: Spec) -> Basis:

@@ -36,8 +36,8 @@ def load(folder: str | Path, device: torch.device | str = "cpu") -> Separable:
         raise TinoError(f"no file {path} beside its record")
     try:
         tensors = safetensors.torch.load_file(path)
-        model.load_state_dict(tensors)
-    except (safetensors.SafetensorError, OSError) as error:
+        model.to(next(iter(tensors.values())).dtype).load_state_dict(tensors)
+    except (safetensors.SafetensorError, OSError, StopIteration) as error:
         raise TinoError(f"{path} is damaged or not a safetensors file: {error}") from error
     except RuntimeError as error:
         reason = str(error).splitlines()[-1].strip()

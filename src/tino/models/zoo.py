@@ -133,7 +133,7 @@ def _scale_outputs(model: Separable, train: Dataset, outputs: Pod | None) -> Non
     if isinstance(basis, PodModes):
         assert outputs is not None
         basis.fill(outputs)
-        basis.scale.copy_(basis.project(train.u).square().mean((0, 1)).sqrt())
+        basis.scale.copy_(basis.project(train.u.float()).square().mean((0, 1)).sqrt())
     else:
         size = train.u.double().square().mean().sqrt()
         if not size > 0:

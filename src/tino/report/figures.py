@@ -33,7 +33,7 @@ def loss_curves(runs: list[Run]) -> Figure:
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.subplots()
     for i, run in enumerate(runs):
-        epochs, losses = zip(*run.history(), strict=True)
+        epochs, losses = [e for e, _ in run.history()], [loss for _, loss in run.history()]
         axes.semilogy(epochs, losses, color=f"C{i}", label=f"{run.record['model']}, training")
         test = run.scores["mse_mean"]
         axes.axhline(test, color=f"C{i}", ls="--", lw=1, label=f"{run.record['model']}, test")

@@ -58,8 +58,10 @@ def _example(run: Run, cache: Path | None) -> tuple[str, str, Figure]:
     one = test.take(slice(sample, sample + 1))
     name = run.record["model"]
     figure = example(one, predict(run.model(), one.f, one.ic), name)
-    caption = f"{name}, test sample {sample}, the one with the median error (MSE {errors[sample]:.1e})."
-    return f"{run.record['problem']}-{name}", caption, figure
+    caption = (
+        f"{name} ({run.folder.name}), test sample {sample}, the one with the median error (MSE {errors[sample]:.1e})."
+    )
+    return f"{run.record['problem']}-{run.folder.name}", caption, figure
 
 
 def _keep(figure: Figure, path: Path) -> bytes:

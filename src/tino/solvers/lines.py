@@ -52,12 +52,19 @@ def solve_line(
         """What the sine series stands on: the line between the initial end values."""
         return torch.zeros_like(points) if even else u_0[0] + (u_0[-1] - u_0[0]) * points / equation.length
 
+    j = torch.arange(1, cells + 1, dtype=torch.float64, device=times.device)
+    line_of_left = torch.nn.functional.pad(-2 * cells / (j * torch.pi), (1, 0))
+    line_of_right = torch.nn.functional.pad(2 * cells * (-1) ** j / (j * torch.pi), (1, 0))
+
     def forward(u: Tensor) -> Tensor:
-        mirror = u[..., 1:-1].flip(-1)
         if even:
-            return torch.fft.rfft(torch.cat([u, mirror], dim=-1)).real
-        inner = torch.nn.functional.pad(u[..., 1:-1], (1, 1))
-        return torch.fft.rfft(torch.cat([inner, -mirror], dim=-1)).imag
+            return torch.fft.rfft(torch.cat([u, u[..., 1:-1].flip(-1)], dim=-1)).real
+        # the odd continuation of values that do not vanish at the ends jumps there: the line between the end
+        # values is transformed by hand, the rest, which vanishes there, by FFT
+        left, right = u[..., :1], u[..., -1:]
+        rest = u - left - (right - left) * x[:, 0] / equation.length
+        rest = torch.fft.rfft(torch.cat([rest, -rest[..., 1:-1].flip(-1)], dim=-1)).imag
+        return rest + left * line_of_left + right * line_of_right
 
     on_nodes = floor(x[:, 0])
 

@@ -49,7 +49,7 @@ def dormand_prince(
     """y' = rhs(t, y), y(times[0]) = y0 (b, d), at the given times -> (b, t, d).
 
     Every step ends at the latest on the next output time, so nothing is interpolated. Each sample keeps its
-    own step size and its own error test: no sample's numbers depend on its neighbours. With rtol = inf every
+    own step size and its own error test: no sample's numbers depend on its neighbours. With atol = inf every
     step is accepted, and the method is the plain fifth-order one on the given times.
     """
     b = y0.shape[0]
@@ -80,6 +80,8 @@ def dormand_prince(
             wish = torch.where(left > 0, (h * factor).clamp(max=float(span)), wish)
             if bool((t == stop).all()):
                 break
+            if not bool(torch.isfinite(ratio).all()):
+                raise TinoError(f"the solution of the ODE blows up near t = {float(t.min()):.6g}")
         else:
             raise TinoError(f"the ODE solver made no headway near t = {float(t.min()):.6g}; loosen rtol")
         out.append(y)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import torch
-from pytorch_optimizer import SOAP
 
 from tino.errors import TinoError
 
@@ -23,7 +22,7 @@ class TrainConfig:
     lr: float = 1e-2
     """Highest learning rate; it warms up over the first 5 % of the steps, then falls along a cosine."""
     seed: int = 0
-    """Fixes the batches and the times drawn."""
+    """Fixes the batches and the times drawn; in 'tino train' the data and the initial weights too."""
     device: str = "auto"
     """cpu, cuda, or auto: cuda where there is one."""
 
@@ -42,6 +41,8 @@ class TrainConfig:
 def make_optimizer(config: TrainConfig, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
     if config.optimizer == "adam":
         return torch.optim.Adam(parameters, lr=config.lr)
+    from pytorch_optimizer import SOAP  # here, so that all else runs where it is not installed
+
     return SOAP(
         parameters,
         lr=config.lr,
@@ -50,16 +51,3 @@ def make_optimizer(config: TrainConfig, parameters: list[torch.nn.Parameter]) ->
         precondition_frequency=10,
         max_precondition_dim=256,  # wider sides stay as they are: their factors would cost more than the step
     )
-
-
-def pick_device(name: str) -> torch.device:
-    """The device of that name, checked; 'auto' is the GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise TinoError(f"no device '{name}', expected auto, cpu or cuda") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise TinoError(f"device '{name}' was asked for, but torch sees no GPU here: use --device cpu")
-    return device

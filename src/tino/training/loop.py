@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from tino.data import Dataset
+from tino.devices import pick_device
 from tino.errors import TinoError
 from tino.models.bases import Trunk
-from tino.models.separable import Separable
+from tino.models.separable import Separable, call, model_name
 from tino.progress import progress
-from tino.training.config import TrainConfig, make_optimizer, pick_device
+from tino.training.config import TrainConfig, make_optimizer
 
 
 @dataclass
@@ -52,10 +53,11 @@ class Objective:
 
 def objective(model: nn.Module, data: Dataset, device: torch.device) -> Objective:
     """The field's MSE; for an orthonormal basis its equal in the far fewer coefficients of the basis."""
-    f, u = data.f.to(device), data.u.to(device)
-    ic = None if data.ic is None else data.ic.to(device)
+    dtype = next((p.dtype for p in model.parameters()), data.f.dtype)
+    f, u = data.f.to(device, dtype), data.u.to(device, dtype)
+    ic = None if data.ic is None else data.ic.to(device, dtype)
     if not isinstance(model, Separable):
-        return Objective(f, ic, u, lambda f, ic, times: model(f, ic)[:, _all(times)], 1.0, 0.0)
+        return Objective(f, ic, u, lambda f, ic, times: call(model, f, ic)[:, _all(times)], 1.0, 0.0)
     inputs = model.sensors(f)
     basis = model.basis
     if isinstance(basis, Trunk):
@@ -88,7 +90,7 @@ def fit(model: nn.Module, train: Dataset, config: TrainConfig | None = None, sho
     steps = config.epochs * math.ceil(n / batch)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _cosine(step, steps))
     generator = torch.Generator().manual_seed(config.seed)
-    scale = 1.0 / float(goal.target.square().mean())  # a loss of order one keeps the optimisers' eps small
+    scale = 1.0 / (float(goal.target.square().mean()) or 1.0)  # a loss of order one keeps the optimisers' eps small
     history = History()
     start = time.perf_counter()
 
@@ -104,7 +106,7 @@ def fit(model: nn.Module, train: Dataset, config: TrainConfig | None = None, sho
         schedule.step()
         return loss.detach() * len(samples)
 
-    with progress(f"training {_name(model)}", config.epochs, show_progress) as advance:
+    with progress(f"training {model_name(model)}", config.epochs, show_progress) as advance:
         for epoch in range(1, config.epochs + 1):
             total = torch.zeros((), device=device)
             try:
@@ -143,7 +145,3 @@ def _cosine(step: int, steps: int) -> float:
 
 def _all(times: Tensor | None) -> Tensor | slice:
     return slice(None) if times is None else times
-
-
-def _name(model: nn.Module) -> str:
-    return model.spec.model if isinstance(model, Separable) else type(model).__name__

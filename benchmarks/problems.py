@@ -1,0 +1,185 @@
+"""The problems measured: refinement, time invariance, and what their sets cost to make, beside plain loops.
+
+    python benchmarks/problems.py              # accuracy and CPU cost, about 15 minutes on 2 cores
+    python benchmarks/problems.py --cost DEVICE OUT.json   # the cost alone, on another device
+
+Writes results/problems.json and the tables of docs/problems.md. Times are compared within one run only.
+"""
+
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import tino
+from tino.files import write_json, write_text
+from tino.generation import generate
+from tino.problems import measure_invariance, problem_names
+
+ROOT = Path(__file__).parent.parent
+RESULTS, PAGE = ROOT / "results" / "problems.json", ROOT / "docs" / "problems.md"
+SET = {"train": 1000, "test": 200}
+
+
+def machine(device: str) -> dict[str, Any]:
+    name = torch.cuda.get_device_name() if device.startswith("cuda") else "cpu"
+    return {"device": name, "cores": os.cpu_count(), "python": platform.python_version(), "torch": torch.__version__}
+
+
+def cost(name: str, device: str) -> dict[str, float]:
+    """Make the whole set of 1200 in a process of its own: seconds, samples per second, peak memory."""
+    code = (
+        "import sys, time, warnings; warnings.simplefilter('ignore')\n"
+        "import tino\n"
+        "problem, start = tino.problem(sys.argv[1]), time.perf_counter()\n"
+        "path = tino.generate(problem, 0, 1000, 200, sys.argv[2], sys.argv[3], False)\n"
+        "print(time.perf_counter() - start, path.stat().st_size)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-c", code, name, folder, device]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    seconds, size = map(float, done.stdout.split())
+    row = {"seconds": seconds, "trajectories_per_second": 1200 / seconds, "file_bytes": size}
+    if peak > before:  # the largest child so far: then the peak is this one's
+        row["peak_memory_bytes"] = peak * 1024
+    print(f"{name} on {device}: 1200 trajectories in {seconds:.1f} s", flush=True)
+    return row
+
+
+def costs(device: str) -> dict[str, Any]:
+    heaviest_last = sorted(problem_names(), key=lambda n: tino.problem(n).outputs.size)
+    return {"machine": machine(device), "sets": {name: cost(name, device) for name in heaviest_last}}
+
+
+def accuracy(name: str) -> dict[str, float]:
+    problem = tino.problem(name)
+    samples = {"navier-stokes": 4, "navier-stokes-ic": 4, "advection-diffusion-3d": 4, "heat-triangle": 2}.get(name, 20)
+    forcing = problem.law.sample(0, 0, range(samples))
+    stored, *finer = (problem.solve(forcing, refine) for refine in (1, 2, 4))
+    found = measure_invariance(problem)
+    row = {
+        "samples": samples,
+        "refined_2x_mse": float((stored - finer[0]).square().mean()),
+        "refined_4x_mse": float((stored - finer[1]).square().mean()),
+        "refined_4x_worst_sample_mse": float((stored - finer[1]).square().flatten(1).mean(1).max()),
+        "shift_defect": found.shift,
+        "flow_defect": found.flow,
+        "time_invariant": found.time_invariant,
+        "autonomous": found.autonomous,
+    }
+    print(f"{name}: {row}", flush=True)
+    return row
+
+
+def scipy_loop(samples: int = 300) -> dict[str, float]:
+    """1200 Duffing pairs by us, and a loop of scipy's solve_ivp (RK45, the same tolerances) over some, scaled up."""
+    from scipy.integrate import solve_ivp
+
+    problem = tino.problem("duffing")
+    forcing = problem.law.sample(0, 0, range(1200))
+    start = time.perf_counter()
+    problem.solve(forcing)
+    ours = time.perf_counter() - start
+    a, b, c = (forcing.params[k][:, 0].numpy() for k in "Abc")
+    t = problem.time.points.numpy()
+    start = time.perf_counter()
+    for i in range(samples):
+
+        def slope(s, y, i=i):
+            return (y[1], a[i] * np.sin(b[i] * s + c[i]) - y[1] - y[0] - y[0] ** 3)
+
+        solve_ivp(slope, (0.0, 10.0), (0.0, 0.0), "RK45", t, rtol=1e-8, atol=1e-10)
+    theirs = (time.perf_counter() - start) * 1200 / samples
+    return {"seconds": ours, "scipy_loop_seconds": theirs, "ratio": theirs / ours}
+
+
+def sample_loop(samples: int = 40) -> dict[str, float]:
+    """1200 Burgers pairs by us, and the same scheme one sample at a time over some, scaled up."""
+    problem = tino.problem("burgers-0.1")
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        generate(problem, 0, 1000, 200, folder, show_progress=False)
+        ours = time.perf_counter() - start
+    start = time.perf_counter()
+    for i in range(samples):
+        problem.solve(problem.law.sample(0, 0, [i]))
+    theirs = (time.perf_counter() - start) * 1200 / samples
+    return {"seconds": ours, "sample_loop_seconds": theirs, "ratio": theirs / ours}
+
+
+def write_page(results: dict[str, Any]) -> None:
+    """The two tables of docs/problems.md, between their marks."""
+    text = PAGE.read_text(encoding="utf-8")
+    for mark, lines in (("accuracy", accuracy_table(results)), ("cost", cost_table(results))):
+        begin, end = f"<!-- {mark}: written by benchmarks/problems.py -->", f"<!-- end of {mark} -->"
+        before, after = text.split(begin)[0], text.split(end)[1]
+        text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{after}"
+    write_text(PAGE, text)
+
+
+def accuracy_table(results: dict[str, Any]) -> list[str]:
+    lines = [
+        "| problem | refined 2x | refined 4x | shift defect | time-invariant | flow defect | autonomous |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, row in results["accuracy"].items():
+        cells = (f"`{name}`", _short(row["refined_2x_mse"]), _short(row["refined_4x_mse"]), _short(row["shift_defect"]))
+        verdicts = (_yes(row["time_invariant"]), _short(row["flow_defect"]), _yes(row["autonomous"]))
+        lines.append(f"| {' | '.join((*cells, *verdicts))} |")
+    return lines
+
+
+def cost_table(results: dict[str, Any]) -> list[str]:
+    columns = [results["cost"], *([results["gpu_cost"]] if "gpu_cost" in results else [])]
+    names = [
+        f"{c['machine']['cores']} cores" if c["machine"]["device"] == "cpu" else c["machine"]["device"] for c in columns
+    ]
+    lines = [f"| problem | {' | '.join(f'{n}: seconds | samples/s' for n in names)} | file |"]
+    lines.append("|---" * (2 * len(columns) + 2) + "|")
+    for name in problem_names():
+        cells = []
+        for column in columns:
+            row = column["sets"].get(name)
+            cells += [f"{row['seconds']:.1f}", f"{row['trajectories_per_second']:.0f}"] if row else ["–", "–"]
+        size = results["cost"]["sets"][name]["file_bytes"] / 2**20
+        lines.append(f"| `{name}` | {' | '.join(cells)} | {size:.0f} MiB |")
+    return lines
+
+
+def _short(value: float) -> str:
+    return "0" if value == 0 else f"{value:.1e}"
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def main(arguments: list[str]) -> None:
+    warnings.simplefilter("ignore", tino.TinoWarning)
+    if arguments[:1] == ["--cost"]:
+        write_json(Path(arguments[2]), costs(arguments[1]))
+        return
+    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    if arguments != ["--page"]:
+        results["cost"] = costs("cpu")
+        results["duffing_against_scipy_loop"] = scipy_loop()
+        results["burgers_against_sample_loop"] = sample_loop()
+        results["accuracy"] = {name: accuracy(name) for name in problem_names()}
+        write_json(RESULTS, results)
+    write_page(results)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,22 @@
+"""Where computations run."""
+
+import torch
+
+from tino.errors import TinoError
+
+
+def pick_device(name: str | torch.device) -> torch.device:
+    """The device of that name, tried out; 'auto' is the GPU where there is one."""
+    if str(name) == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise TinoError(f"no device '{name}', expected auto, cpu or cuda") from None
+    if device.type not in ("cpu", "cuda"):
+        raise TinoError(f"tino runs on cpu or cuda, not on '{name}'")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise TinoError(f"device '{name}' was asked for, but torch sees no GPU here: use --device cpu")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise TinoError(f"device '{name}' was asked for, but there are {torch.cuda.device_count()} GPUs")
+    return device
