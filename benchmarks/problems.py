@@ -9,7 +9,6 @@ Writes results/problems.json and the tables of docs/problems.md. Times are compa
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -43,24 +42,27 @@ def cost(name: str, device: str) -> dict[str, float]:
         "import tino\n"
         "problem, start = tino.problem(sys.argv[1]), time.perf_counter()\n"
         "path = tino.generate(problem, 0, 1000, 200, sys.argv[2], sys.argv[3], False)\n"
-        "print(time.perf_counter() - start, path.stat().st_size)"
+        "import resource\n"
+        "peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+        "print(time.perf_counter() - start, path.stat().st_size, peak)"
     )
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-c", code, name, folder, device]
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    seconds, size = map(float, done.stdout.split())
-    row = {"seconds": seconds, "trajectories_per_second": 1200 / seconds, "file_bytes": size}
-    if peak > before:  # the largest child so far: then the peak is this one's
-        row["peak_memory_bytes"] = peak * 1024
+    seconds, size, peak = map(float, done.stdout.split())
+    row = {"seconds": seconds, "trajectories_per_second": 1200 / seconds, "file_bytes": size, "peak_memory_bytes": peak}
     print(f"{name} on {device}: 1200 trajectories in {seconds:.1f} s", flush=True)
     return row
 
 
-def costs(device: str) -> dict[str, Any]:
-    heaviest_last = sorted(problem_names(), key=lambda n: tino.problem(n).outputs.size)
-    return {"machine": machine(device), "sets": {name: cost(name, device) for name in heaviest_last}}
+def costs(device: str, out: Path | None = None) -> dict[str, Any]:
+    """Of every problem, the heaviest last; written as they finish, so that a cut run loses nothing."""
+    found: dict[str, Any] = {"machine": machine(device), "sets": {}}
+    for name in sorted(problem_names(), key=lambda n: tino.problem(n).outputs.size):
+        found["sets"][name] = cost(name, device)
+        if out is not None:
+            write_json(out, found)
+    return found
 
 
 def accuracy(name: str) -> dict[str, float]:
@@ -169,7 +171,7 @@ def _yes(value: bool) -> str:
 def main(arguments: list[str]) -> None:
     warnings.simplefilter("ignore", tino.TinoWarning)
     if arguments[:1] == ["--cost"]:
-        write_json(Path(arguments[2]), costs(arguments[1]))
+        costs(arguments[1], Path(arguments[2]))
         return
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     if arguments != ["--page"]:

@@ -71,6 +71,12 @@ def test_a_coarse_grid_gets_a_note(capsys, tmp_path):
     assert note in capsys.readouterr().err
 
 
+def test_other_readings_on_the_command_line(capsys, tmp_path):
+    arguments = ["generate", "duffing", *SMALL, "--cache", str(tmp_path), "--set", "damping=0.5", "--json"]
+    assert run(arguments) == 0
+    assert json.loads(answer(capsys))["options"] == {"n_t": 24, "damping": 0.5}
+
+
 def test_shards_on_the_command_line(capsys, tmp_path):
     arguments = ["generate", "duffing", *SMALL, "--cache", str(tmp_path)]
     assert run([*arguments, "--shard", "1/2"]) == 0
@@ -156,6 +162,10 @@ def test_report_writes_a_page(finished, capsys, tmp_path):
         (["train", "duffing", "tino", "--epochs", "0"], "epochs is 0, expected 1 or more"),
         (["train", "duffing", "tino", "--device", "tpu9"], "no device 'tpu9'"),
         (["generate", "burgers-0.1", "--resolution", "2"], "4 points or more, got shape (2,)"),
+        (["generate", "allen-cahn", "--set", "boundary=open"], "boundary is 'open', expected one of neumann, frozen"),
+        (["generate", "allen-cahn", "--set", "boundary"], "--set takes name=value"),
+        (["generate", "allen-cahn", "--set", "colour=red"], "allen-cahn has no option 'colour'"),
+        (["generate", "duffing", "--set", "damping=much"], "damping is 'much', expected a number"),
         (["generate", "duffing", "--shard", "half"], "the shard is 'half', expected i/n"),
         (["generate", "duffing", "--shard", "3/2"], "expected i/n with 1 <= i <= n"),
         (["show", "duffing", "--samples", "0"], "samples is 0, expected 1 to 8"),

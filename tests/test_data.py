@@ -1,10 +1,12 @@
 """Datasets: reproducible to the byte, written whole, and clear about what is wrong with a file."""
 
+import dataclasses
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -166,9 +168,10 @@ def test_a_failing_solver_leaves_nothing(tmp_path):
 
 
 KILLED = """
-import sys, tino
+import dataclasses, sys, tino
+problem = dataclasses.replace(tino.problem("burgers-0.1", n_t=40, resolution=64), chunk=8)
 print("ready", flush=True)
-tino.generate(tino.problem("burgers-0.1", n_t=40, resolution=64), 0, 60, 20, cache=sys.argv[1])
+tino.generate(problem, 0, 60, 20, cache=sys.argv[1])
 """
 
 
@@ -185,15 +188,31 @@ def killed_once(folder: Path, delay: float) -> None:
         load_dataset(path)  # raises if it is not whole
 
 
+@pytest.fixture(scope="module")
+def many_chunks() -> tino.Problem:
+    return dataclasses.replace(tino.problem("burgers-0.1", n_t=40, resolution=64), chunk=8)
+
+
+_UNBROKEN: list[bytes] = []
+
+
+def unbroken(problem: tino.Problem) -> bytes:
+    """The file of a run that nobody killed, made once."""
+    if not _UNBROKEN:
+        with tempfile.TemporaryDirectory() as folder:
+            _UNBROKEN.append(whole(problem, 0, 60, 20, Path(folder)).read_bytes())
+    return _UNBROKEN[0]
+
+
 KILLS = int(os.environ.get("TINO_KILLS", "2"))  # make verify takes more
 
 
 @pytest.mark.parametrize("delay", [round(1.2 * (i + 0.5) / KILLS, 3) for i in range(KILLS)])
-def test_a_kill_leaves_a_whole_file_or_none(delay, tmp_path):
+def test_a_kill_leaves_a_whole_file_or_none_and_the_next_run_goes_on(delay, tmp_path, many_chunks):
     killed_once(tmp_path, delay)
-    problem = tino.problem("burgers-0.1", n_t=40, resolution=64)
-    path = whole(problem, 0, 60, 20, tmp_path)
-    assert [p.name for p in tmp_path.iterdir()] == [path.name]  # the killed run's part is cleared away
+    path = whole(many_chunks, 0, 60, 20, tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]  # the killed run's parts are cleared away
+    assert path.read_bytes() == unbroken(many_chunks)
 
 
 def a_dataset(**changes) -> tino.Dataset:
@@ -242,10 +261,8 @@ def test_impossible_requests_are_one_line(tmp_path):
 
 
 @pytest.fixture
-def chunked(monkeypatch):
+def chunked():
     """A problem of seven chunks."""
-    import dataclasses
-
     return dataclasses.replace(small_problem("burgers-0.1"), chunk=3)
 
 

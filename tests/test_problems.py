@@ -28,15 +28,13 @@ def wave(p: dict[str, np.ndarray], t):
 
 # -- itself, refined -------------------------------------------------------------------------------------------
 
-LOOSE = {"convection-diffusion": 3e-12}  # its initial slope does not fit u_x = 0: see docs/problems.md
-
 
 @pytest.mark.parametrize("name", [n for n in tino.problem_names() if n != "navier-stokes-ic"])
 def test_refining_the_solver_moves_nothing(name):
     problem = tino.problem(name)
     forcing, _ = drawn(problem, 2, seed=1)
     coarse, fine = problem.solve(forcing), problem.solve(forcing, refine=2)
-    assert (coarse - fine).square().mean() < LOOSE.get(name, 1e-12)
+    assert (coarse - fine).square().mean() < 1e-12
 
 
 # -- ordinary differential equations ---------------------------------------------------------------------------
@@ -57,8 +55,8 @@ def lorenz(f, s):
 @pytest.mark.parametrize(
     ("name", "slope", "start", "close"),
     [
-        ("duffing", duffing, [0, 0], 1e-9),
-        ("gradient-flow", gradient_flow, [0], 1e-9),
+        ("duffing", duffing, [0, 0], 1e-7),
+        ("gradient-flow", gradient_flow, [0], 1e-7),
         ("lorenz", lorenz, [1, 0, 0], 1e-6),
     ],
 )

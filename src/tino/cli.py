@@ -91,6 +91,8 @@ class Show:
     """Points in time; the paper's number if left out."""
     resolution: int | None = None
     """Points along each axis of space; the paper's number if left out."""
+    set: tuple[str, ...] = ()
+    """Other options of the problem as name=value, such as boundary=frozen."""
     seed: int = 0
     """Fixes which samples."""
     device: str = "auto"
@@ -101,7 +103,7 @@ class Show:
     def run(self) -> None:
         if not 1 <= self.samples <= 8:
             raise TinoError(f"samples is {self.samples}, expected 1 to 8")
-        chosen = DataOptions(n_t=self.n_t, resolution=self.resolution).problem(self.problem)
+        chosen = DataOptions(n_t=self.n_t, resolution=self.resolution, set=self.set).problem(self.problem)
         forcing = chosen.law.sample(self.seed, 0, range(self.samples)).to(pick_device(self.device))
         with progress(f"solving {chosen.name}", chosen.time.n - 1) as advance:
             u = chosen.solve(forcing, advance=advance).cpu()

@@ -41,12 +41,31 @@ class DataOptions:
     """Points in time; the paper's number if left out."""
     resolution: int | None = None
     """Points along each axis of space; the paper's number if left out."""
+    set: tuple[str, ...] = ()
+    """Other options of the problem as name=value, such as boundary=frozen; docs/problems.md has them."""
     cache: Path | None = None
     """Folder of the generated datasets; else $TINO_CACHE, else the user's cache folder."""
 
+    def options(self) -> dict[str, int | float | str]:
+        """The options that replace the paper's values."""
+        sizes = {"n_t": self.n_t, "resolution": self.resolution}
+        given: dict[str, int | float | str] = {key: value for key, value in sizes.items() if value is not None}
+        for text in self.set:
+            name, equals, value = text.partition("=")
+            if not (name and equals and value):
+                raise TinoError(f"--set takes name=value, such as boundary=frozen, got '{text}'")
+            given[name.replace("-", "_")] = _number(value)
+        return given
+
     def problem(self, name: str) -> Problem:
-        given = {"n_t": self.n_t, "resolution": self.resolution}
-        return problem(name, **{key: value for key, value in given.items() if value is not None})
+        return problem(name, **self.options())
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 @dataclass(frozen=True)
@@ -111,7 +130,7 @@ def train_run(name: str, model_name: str, folder: Path, data: DataOptions, confi
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "training": asdict(config),
         "data": {
-            "options": {k: v for k, v in chosen.options.items() if getattr(data, k, None) is not None},
+            "options": data.options(),
             "seed": config.seed,
             "train": data.train,
             "test": data.test,

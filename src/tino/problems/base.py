@@ -151,10 +151,14 @@ def problem(name: str, **options: Any) -> Problem:
     if name not in _FACTORIES:
         raise unknown("problem", name, _FACTORIES)
     factory, fixed = _FACTORIES[name]
-    known = [p for p in inspect.signature(factory).parameters if p not in ("name", *fixed)]
-    for option in options:
+    known = {k: p for k, p in inspect.signature(factory).parameters.items() if k not in ("name", *fixed)}
+    for option, value in options.items():
         if option not in known:
             raise TinoError(f"{name} has no option '{option}': it takes {', '.join(known)}")
+        if known[option].annotation in (int, float) and not isinstance(value, int | float):
+            raise TinoError(f"{name}: {option} is {value!r}, expected a number")
+        if known[option].annotation is int and value != int(value):
+            raise TinoError(f"{name}: {option} is {value!r}, expected a whole number")
     return factory(name=name, **fixed, **options)
 
 

@@ -3,6 +3,7 @@
 import functools
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,6 +14,7 @@ from tino.solvers.lines import BOUNDARIES, LineEquation, solve_line
 from tino.solvers.modes import solve_modes
 
 CELLS = 1024  # of the series for Allen-Cahn: its fronts are about 0.01 wide
+MODES = 512  # eigenfunctions for convection-diffusion
 
 
 @register("allen-cahn")
@@ -58,7 +60,9 @@ def allen_cahn(
 def convection_modes(diffusion: float, velocity: float, boundary: str, count: int, x: Tensor) -> tuple[Tensor, Tensor]:
     """Decay rates (k,) and functions (k, x) of u_t + v u_x = D u_xx on [0, 1]: with p = v / 2D,
 
-    u_x = 0 at the ends: 1, and e^{px} (cos nπx - p/(nπ) sin nπx);   u = 0 at the ends: e^{px} sin nπx.
+    u_x = 0 at the ends: 1, and e^{px} (cos nπx - p/(nπ) sin nπx);   u = 0 at the ends: e^{px} sin nπx,
+
+    each up to a factor. They are orthogonal with the weight e^{-2px}.
     """
     p = velocity / (2 * diffusion)
     n = torch.arange(1, count + 1, dtype=torch.float64)[:, None]
@@ -67,7 +71,14 @@ def convection_modes(diffusion: float, velocity: float, boundary: str, count: in
     if boundary == "frozen":
         return rate, growth * torch.sin(angle)
     waves = growth * (torch.cos(angle) - p / (n * torch.pi) * torch.sin(angle))
-    return torch.cat([torch.zeros(1, dtype=torch.float64), rate]), torch.cat([torch.ones(1, len(x)).double(), waves])
+    return torch.cat([torch.zeros(1).double(), rate]), torch.cat([torch.ones(1, len(x)).double(), waves])
+
+
+def gauss_panels(panels: int, order: int = 32) -> tuple[Tensor, Tensor]:
+    """Nodes and weights of Gauss quadrature on [0, 1], in equal panels."""
+    nodes, weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(order))
+    starts = torch.arange(panels, dtype=torch.float64)[:, None]
+    return ((starts + (nodes + 1) / 2) / panels).flatten(), (weights / (2 * panels)).repeat(panels)
 
 
 @register("convection-diffusion")
@@ -85,34 +96,33 @@ def convection_diffusion(
     """
     choice(name, "boundary", boundary, BOUNDARIES)
     time, grid = TimeGrid(0.0, 4.0, n_t), Interval(0.0, 1.0, resolution)
-    cells = (resolution - 1) * math.ceil(1016 / (resolution - 1))
     substeps = math.ceil(time.step / 0.0204)
 
     def initial(x: Tensor) -> Tensor:
         return 3 * torch.exp(-((x - 0.5) ** 2) / 0.1)
 
-    frozen = boundary == "frozen"
-    floor = float(initial(torch.zeros(1))) if frozen else 0.0  # the same at both ends
+    floor = float(initial(torch.zeros(1))) if boundary == "frozen" else 0.0  # the same at both ends
 
     @functools.cache  # the same for every chunk
     def modes(refine: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Nodes, rates, functions at the output points, and the map from values at the nodes to coefficients."""
-        n = refine * cells
-        x = torch.linspace(0.0, 1.0, n + 1, dtype=torch.float64)
-        inner = x[1:-1] if frozen else x
-        rate, values = convection_modes(diffusion, velocity, boundary, n - 1 if frozen else n, x)
-        to_modes = torch.linalg.inv(values[:, 1:-1] if frozen else values)
-        return inner, rate, values[:, :: n // (resolution - 1)].contiguous(), to_modes
+        """Quadrature nodes, rates, functions at the output points, and the map from values at the nodes to modes."""
+        x, weights = gauss_panels(refine * MODES // 8)
+        rate, values = convection_modes(diffusion, velocity, boundary, refine * MODES, x)
+        weighted = values * weights * torch.exp(-velocity / diffusion * (x - 1))
+        to_modes = weighted.T / (weighted * values).sum(1)
+        _, functions = convection_modes(diffusion, velocity, boundary, refine * MODES, grid.points[:, 0])
+        return x, rate, functions, to_modes
 
     def evolution(
         forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, advance: Advance
     ) -> tuple[Tensor, Tensor]:
         x, rate, functions, to_modes = (part.to(times.device) for part in modes(refine))
         profile = forcing.on(x[:, None]) @ to_modes
-        if state is None:
-            state = ((initial(x) - floor) @ to_modes).expand(forcing.batch, -1)
-        u, state = solve_modes(rate, profile, forcing.amplitude, functions, times, refine * substeps, state, advance)
-        return u + floor, state
+        start = ((initial(x) - floor) @ to_modes).expand(forcing.batch, -1) if state is None else state
+        u, end = solve_modes(rate, profile, forcing.amplitude, functions, times, refine * substeps, start, advance)
+        if state is None:  # the series of the initial state converges slowly at the ends, where it does not fit u_x = 0
+            u[:, 0] = initial(grid.points[:, 0].to(times.device)) - floor
+        return u + floor, end
 
     return Problem(
         name=name,
@@ -124,11 +134,7 @@ def convection_diffusion(
         inputs=grid,
         outputs=grid,
         evolution=evolution,
-        solver={
-            "name": "eigenfunctions of convection and diffusion",
-            "points": cells + 1,
-            "steps_per_output": substeps,
-        },
+        solver={"name": "exact eigenfunctions", "modes": MODES, "steps_per_output": substeps},
         options={
             "n_t": n_t,
             "resolution": resolution,

@@ -42,7 +42,7 @@ def forced_ode(
         tight = refine**5  # a fifth-order method: twice as fine means 32 times as tight
         n = refine * (len(times) - 1) + 1
         fine = torch.linspace(float(times[0]), float(times[-1]), n, dtype=torch.float64).to(times.device)
-        y = dormand_prince(rhs, state, fine, rtol / tight, atol / tight, advance)
+        y = dormand_prince(rhs, state, fine, rtol / tight, atol / tight, advance=advance)
         return y[:, ::refine, :1], y[:, -1]
 
     return Problem(
