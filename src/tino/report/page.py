@@ -42,7 +42,7 @@ def write_report(runs: list[Run], folder: Path, cache: Path | None = None) -> Pa
             figures = [(f"{name}-loss", "Training loss; dashed: test error.", loss_curves(members))]
             advance()
             for run in members:
-                figures.append(_example(run, cache))
+                figures.append(_example(run, _typical(members), cache))
                 advance()
             sections.append(_section(name, members, [(c, _keep(f, folder / f"{n}.png")) for n, c, f in figures]))
     page = _page("\n".join(sections))
@@ -50,17 +50,19 @@ def write_report(runs: list[Run], folder: Path, cache: Path | None = None) -> Pa
     return folder / "index.html"
 
 
-def _example(run: Run, cache: Path | None) -> tuple[str, str, Figure]:
-    """The test sample with the median error: neither the best nor the worst."""
-    errors = run.scores["mse"]
-    sample = sorted(range(len(errors)), key=errors.__getitem__)[len(errors) // 2]
+def _typical(runs: list[Run]) -> int:
+    """The test sample all models of a problem are shown on: the best one's with the median error."""
+    errors = min(runs, key=lambda run: run.scores["mse_mean"]).scores["mse"]
+    return sorted(range(len(errors)), key=errors.__getitem__)[len(errors) // 2]
+
+
+def _example(run: Run, sample: int, cache: Path | None) -> tuple[str, str, Figure]:
     _, test = run.data(cache)
+    sample = min(sample, len(test) - 1)
     one = test.take(slice(sample, sample + 1))
     name = run.record["model"]
     figure = example(one, predict(run.model(), one.f, one.ic), name)
-    caption = (
-        f"{name} ({run.folder.name}), test sample {sample}, the one with the median error (MSE {errors[sample]:.1e})."
-    )
+    caption = f"{name} ({run.folder.name}), test sample {sample}, MSE {run.scores['mse'][sample]:.1e}."
     return f"{run.record['problem']}-{run.folder.name}", caption, figure
 
 
