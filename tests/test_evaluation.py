@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from conftest import separable
 
 import tino
 
@@ -55,7 +56,7 @@ def test_other_grids_and_answers_are_refused(small_data):
     with pytest.raises(tino.TinoError, match="the model returned shape"):
         tino.evaluate(torch.nn.Linear(24, 5), test)
     with torch.no_grad():
-        tino_model = tino.build("tino", train)
+        tino_model = separable("tino", train)
         tino_model.mixer.bias.fill_(torch.nan)
     with pytest.raises(tino.TinoError, match="predicts NaN or infinite values"):
         tino.evaluate(tino_model, test)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import FAMILY, PAIRS, SPATIAL_POD, doubled
+from conftest import FAMILY, PAIRS, SPATIAL_POD, separable
 
 import tino
 from tino.models.bases import Constant, PodModes, Trunk
@@ -26,9 +26,9 @@ def mixed(model: Separable, z: torch.Tensor, i: int) -> torch.Tensor:
 def by_the_formula(model: Separable, f: torch.Tensor, ic: torch.Tensor | None = None) -> torch.Tensor:
     """u(t_i, y) = φ_0(y) + Σ_j [Σ_p B_p(h_i; IC) τ_pj(t_i)] φ_j(t_i, y), sums and times in loops."""
     spec, basis = model.spec, model.basis
-    u = torch.zeros(len(f), spec.time.n, spec.outputs.size, dtype=f.dtype)
+    u = torch.zeros(len(f), model.frame.time.n, model.frame.outputs.size, dtype=f.dtype)
     z = f @ model.sensors.matrix if model.sensors.projects else f * model.sensors.matrix
-    for i in range(spec.time.n):
+    for i in range(model.frame.time.n):
         h = mixed(model, z, i)
         if ic is not None:
             assert model.initial is not None
@@ -56,7 +56,7 @@ def by_the_formula(model: Separable, f: torch.Tensor, ic: torch.Tensor | None = 
 @pytest.mark.parametrize(("problem", "name"), PAIRS)
 def test_the_model_is_its_formula(problem, name, small_data):
     train, test = small_data(problem)
-    model = doubled(tino.build(name, train))
+    model = separable(name, train).double().eval()
     f, ic = test.f[:2].double(), None if test.ic is None else test.ic[:2].double()
     with torch.no_grad():
         expected = by_the_formula(model, f, ic)
@@ -70,7 +70,7 @@ def test_options_keep_the_formula(name, small_data):
     train, test = small_data("burgers-0.1")
     state = torch.randn(len(train), 3, generator=torch.Generator().manual_seed(0))
     with_state = tino.Dataset(train.f, train.u, train.time, train.inputs, train.outputs, state)
-    model = doubled(tino.build(name, with_state, first_lag=1, project_sensors=False, snapshots="all"))
+    model = separable(name, with_state, first_lag=1, project_sensors=False, snapshots="all").double().eval()
     f, ic = test.f[:2].double(), state[:2].double()
     with torch.no_grad():
         assert torch.allclose(model(f, ic), by_the_formula(model, f, ic), rtol=1e-12, atol=1e-12)
@@ -78,10 +78,10 @@ def test_options_keep_the_formula(name, small_data):
 
 def test_projected_sensors_lose_nothing_on_the_training_span(small_data):
     train, _ = small_data("burgers-0.1")
-    assert not tino.build("tino", train).sensors.projects  # 20 modes on 24 points: nothing gained
+    assert not separable("tino", train).sensors.projects  # 20 modes on 24 points: nothing gained
     problem = tino.problem("fitting-space", n_t=8, resolution=64)
     gaussian, _ = tino.dataset(problem, train=40, test=1, show_progress=False)
-    projected = tino.build("tino", gaussian).sensors.matrix.double()
+    projected = separable("tino", gaussian).sensors.matrix.double()
     assert projected.shape[1] < gaussian.inputs.size  # Gaussians: numerically of low rank
     back = torch.linalg.pinv(projected)
     error = (gaussian.f.double() @ projected @ back - gaussian.f.double()).abs().max()
@@ -91,7 +91,7 @@ def test_projected_sensors_lose_nothing_on_the_training_span(small_data):
 def test_pod_modes_are_taken_at_the_first_quartile(small_data):
     train, _ = small_data("burgers-0.1")
     quartile = round((train.time.n - 1) / 4)
-    basis = tino.build("pod-tino", train).basis
+    basis = separable("pod-tino", train).basis
     assert isinstance(basis, PodModes)
     assert torch.allclose(basis.mean, train.u[:, quartile].mean(0), atol=1e-6)
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from conftest import FAMILY, PAIRS
+from conftest import FAMILY, PAIRS, separable
 
 import tino
 from tino.training.loop import draw_times, objective
@@ -88,7 +88,7 @@ def test_times_are_drawn_one_from_each_stretch():
 
 def test_a_loss_that_turns_nan_stops_with_one_line(small_data):
     train, _ = small_data("duffing")
-    model = tino.build("tino", train)
+    model = separable("tino", train)
     with torch.no_grad():
         model.mixer.bias.fill_(torch.nan)
     with pytest.raises(tino.TinoError, match="the loss is nan at epoch 1, learning rate"):

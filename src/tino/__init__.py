@@ -11,6 +11,7 @@ from tino.errors import CertificateError, TinoError, TinoWarning
 from tino.evaluation import Scores, evaluate, predict
 from tino.generation import dataset, generate
 from tino.grids import Interval, Periodic, Point, TimeGrid, Triangle
+from tino.models.operator import Operator
 from tino.models.separable import Separable
 from tino.models.store import load
 from tino.models.zoo import MODELS, build
@@ -26,6 +27,7 @@ __all__ = [
     "Dataset",
     "History",
     "Interval",
+    "Operator",
     "Periodic",
     "Point",
     "Problem",

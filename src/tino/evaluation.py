@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from tino.data import Dataset, check_input, check_values
 from tino.errors import TinoError
 from tino.metrics import mse, relative_l2
-from tino.models.separable import Separable, call, model_name
+from tino.models.operator import Operator, call, model_name
 
 BATCH_NUMBERS = 4_000_000  # outputs computed together, at most: bounds the memory of a prediction
 
@@ -52,9 +52,9 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
     if not isinstance(f, Tensor):
         raise TinoError(f"f must be a torch tensor, got {type(f).__name__}: wrap arrays in torch.as_tensor")
     outputs = f.shape[-1]
-    if isinstance(model, Separable):
-        check_input(f, model.spec.time, model.spec.inputs)
-        outputs = model.spec.outputs.size
+    if isinstance(model, Operator):
+        check_input(f, model.frame.time, model.frame.inputs)
+        outputs = model.frame.outputs.size
     check_values(f, "f")
     if ic is not None:
         check_values(ic, "ic")
@@ -76,7 +76,7 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
 
 def evaluate(model: nn.Module, test: Dataset) -> Scores:
     """The errors of a model on a test set."""
-    if isinstance(model, Separable):
+    if isinstance(model, Operator):
         model.check_grids(test)
     prediction = predict(model, test.f, test.ic)
     if prediction.shape != test.u.shape:

@@ -21,7 +21,7 @@ from tino.errors import TinoError
 from tino.evaluation import evaluate
 from tino.files import check_writable, read_json, write_json, write_text
 from tino.generation import dataset
-from tino.models.separable import Separable
+from tino.models.operator import Operator
 from tino.models.store import load, save
 from tino.models.zoo import build, model_recipe
 from tino.problems import Problem, problem
@@ -77,7 +77,7 @@ class Run:
     scores: dict[str, Any]
     certificate: dict[str, Any]
 
-    def model(self) -> Separable:
+    def model(self) -> Operator:
         return load(self.folder)
 
     def data(self, cache: Path | None = None) -> tuple[Dataset, Dataset]:

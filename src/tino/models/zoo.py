@@ -1,5 +1,6 @@
 """The models by name: one line each, and the one function that builds them from data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +10,8 @@ from tino.data import Dataset
 from tino.errors import TinoError, unknown
 from tino.grids import Point
 from tino.models.bases import Constant, PodModes
+from tino.models.fno import build_fno
+from tino.models.operator import Frame, Operator
 from tino.models.separable import Separable, Spec
 from tino.pod import Pod, pod
 
@@ -26,12 +29,23 @@ class Recipe:
     title: str
 
 
-MODELS: dict[str, Recipe] = {
+@dataclass(frozen=True)
+class GridRecipe:
+    """A network on the space-time grid, and the function that builds it."""
+
+    build: Callable[[str, Dataset], Operator]
+    equation: str
+    title: str
+
+
+MODELS: dict[str, Recipe | GridRecipe] = {
+    "fno": GridRecipe(build_fno, "section FNO", "Fourier neural operator"),
     "don": Recipe("global", "trunk(t,y)", False, "eq_deepont", "DeepONet"),
     "pod-don": Recipe("global", "pod(t,y)", False, "eq_pod_deepont", "POD-DeepONet"),
     "spod-don": Recipe("global", "pod(y)", True, "eq_spod_don", "DeepONet with spatial POD"),
     "tc-don": Recipe("masked", "trunk(t,y)", False, "eq_TC_DON", "time-causal DeepONet"),
     "tc-spod-don": Recipe("masked", "pod(y)", True, "eq_TC_SPOD_DON", "time-causal DeepONet, spatial POD"),
+    "tdnn": Recipe("delay", "constant", False, "section TDNN", "time-delay neural network (time-only outputs)"),
     "tino": Recipe("delay", "trunk(y)", False, "eq_TINO_txy", "time-invariant neural operator"),
     "pod-tino": Recipe("delay", "pod(y)", False, "section POD-TINO", "TINO with spatial POD"),
     "trtino": Recipe("delay", "trunk(y)", True, "eq_TrTINO_txy", "truncated TINO"),
@@ -39,7 +53,7 @@ MODELS: dict[str, Recipe] = {
 }
 
 
-def model_recipe(name: str) -> Recipe:
+def model_recipe(name: str) -> Recipe | GridRecipe:
     """The recipe of that name, or an error with the nearest known one."""
     if name not in MODELS:
         raise unknown("model", name, MODELS)
@@ -54,7 +68,7 @@ def build(
     snapshots: str = "quartile",
     project_sensors: bool = True,
     first_lag: int = 0,
-) -> Separable:
+) -> Operator:
     """A fresh model of that name for a dataset: all sizes, scales and POD modes come from the data.
 
     ``snapshots``: the POD of y uses the outputs at the first quartile of time, as the paper does, or of "all"
@@ -62,6 +76,10 @@ def build(
     that at least halves their number. ``first_lag``: 0, or 1 as in the paper's derivation.
     """
     recipe = model_recipe(name)
+    if isinstance(recipe, GridRecipe):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return recipe.build(name, train)
     if snapshots not in ("quartile", "all"):
         raise TinoError(f"snapshots is '{snapshots}', expected 'quartile' or 'all'")
     if first_lag not in (0, 1):
@@ -72,29 +90,25 @@ def build(
             raise TinoError(f"{name} needs outputs in space for its POD, {train.name} has time-only outputs")
         if basis == "trunk(y)":
             basis = "constant"
+    if basis == "constant" and not isinstance(train.outputs, Point):
+        raise TinoError(f"{name} has one output signal, {train.name} has {train.outputs.size} output points: use tino")
     modes, outputs = _output_pod(basis, train, snapshots)
     branch_modes = TRUNK_MODES if recipe.time_factor else modes
     sensors = pod(train.f.flatten(0, 1), subtract_mean=False).modes if project_sensors else None
     if sensors is not None and 2 * len(sensors) > train.inputs.size:
         sensors = None
     spec = Spec(
-        model=name,
-        problem=train.name,
         mixer=recipe.mixer,
         basis=basis,
         time_factor=recipe.time_factor,
-        time=train.time,
-        inputs=train.inputs,
-        outputs=train.outputs,
         sensors=train.inputs.size if sensors is None else len(sensors),
         branch_modes=branch_modes,
         modes=modes,
-        state=0 if train.ic is None else train.ic.shape[1],
         first_lag=first_lag if recipe.mixer == "delay" else 0,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Separable(spec)
+        model = Separable(Frame.of(name, train), spec)
     with torch.no_grad():
         _scale_inputs(model, train, sensors)
         _scale_outputs(model, train, outputs)

@@ -14,7 +14,8 @@ from tino.data import Dataset
 from tino.devices import pick_device
 from tino.errors import TinoError
 from tino.models.bases import Trunk
-from tino.models.separable import Separable, call, model_name
+from tino.models.operator import Operator, call, model_name
+from tino.models.separable import Separable
 from tino.progress import progress
 from tino.training.config import TrainConfig, make_optimizer
 
@@ -78,7 +79,7 @@ def objective(model: nn.Module, data: Dataset, device: torch.device) -> Objectiv
 def fit(model: nn.Module, train: Dataset, config: TrainConfig | None = None, show_progress: bool = True) -> History:
     """Train the model on the dataset, in place, by minimising the MSE (eq_loss_func)."""
     config = config or TrainConfig()
-    if isinstance(model, Separable):
+    if isinstance(model, Operator):
         model.check_grids(train)
     device = pick_device(config.device)
     model.to(device).train()
