@@ -1,7 +1,8 @@
 """The problems measured: refinement, time invariance, and what their sets cost to make, beside plain loops.
 
     python benchmarks/problems.py              # accuracy and CPU cost, about 15 minutes on 2 cores
-    python benchmarks/problems.py --cost DEVICE OUT.json   # the cost alone, on another device
+    python benchmarks/problems.py --cost cuda gpu.json   # the cost alone, on another machine
+    python benchmarks/problems.py --gpu gpu.json         # take that into the results
 
 Writes results/problems.json and the tables of docs/problems.md. Times are compared within one run only.
 """
@@ -124,7 +125,8 @@ def sample_loop(samples: int = 40) -> dict[str, float]:
 def write_page(results: dict[str, Any]) -> None:
     """The two tables of docs/problems.md, between their marks."""
     text = PAGE.read_text(encoding="utf-8")
-    for mark, lines in (("accuracy", accuracy_table(results)), ("cost", cost_table(results))):
+    tables = {"accuracy": accuracy_table(results), "cost": cost_table(results), "loops": loop_lines(results)}
+    for mark, lines in tables.items():
         begin, end = f"<!-- {mark}: written by benchmarks/problems.py -->", f"<!-- end of {mark} -->"
         before, after = text.split(begin)[0], text.split(end)[1]
         text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{after}"
@@ -160,6 +162,16 @@ def cost_table(results: dict[str, Any]) -> list[str]:
     return lines
 
 
+def loop_lines(results: dict[str, Any]) -> list[str]:
+    duffing, burgers = results["duffing_against_scipy_loop"], results["burgers_against_sample_loop"]
+    peak = results["cost"]["sets"]["advection-diffusion-3d"]["peak_memory_bytes"] / 2**30
+    return [
+        f"- `duffing`, 1200 pairs at rtol 1e-8: {duffing['ratio']:.0f} times faster than looping scipy's `solve_ivp`.",
+        f"- `burgers-0.1`, 1200 pairs: {burgers['ratio']:.0f} times faster than the same scheme sample by sample.",
+        f"- `advection-diffusion-3d`: peak memory {peak:.1f} GiB while the set of 1200 is made.",
+    ]
+
+
 def _short(value: float) -> str:
     return "0" if value == 0 else f"{value:.1e}"
 
@@ -174,7 +186,10 @@ def main(arguments: list[str]) -> None:
         costs(arguments[1], Path(arguments[2]))
         return
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    if arguments != ["--page"]:
+    if arguments[:1] == ["--gpu"]:  # the costs measured on another machine
+        results["gpu_cost"] = json.loads(Path(arguments[1]).read_text())
+        write_json(RESULTS, results)
+    elif arguments != ["--page"]:
         results["cost"] = costs("cpu")
         results["duffing_against_scipy_loop"] = scipy_loop()
         results["burgers_against_sample_loop"] = sample_loop()

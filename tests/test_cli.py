@@ -168,6 +168,7 @@ def test_report_writes_a_page(finished, capsys, tmp_path):
         (["generate", "duffing", "--set", "damping=much"], "damping is 'much', expected a number"),
         (["generate", "duffing", "--shard", "half"], "the shard is 'half', expected i/n"),
         (["generate", "duffing", "--shard", "3/2"], "expected i/n with 1 <= i <= n"),
+        (["show", "duffing", "--seed", "-1"], "the seed must be 0 or more"),
         (["show", "duffing", "--samples", "0"], "samples is 0, expected 1 to 8"),
         (["generate", "duffing", "--resolution", "8"], "duffing has no option 'resolution'"),
         (["evaluate", "nowhere"], "no finished run in nowhere"),

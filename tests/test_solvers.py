@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from conftest import OneForcing
 from scipy.integrate import quad
 
 import tino
@@ -123,18 +124,6 @@ def test_fitting_space_agrees_with_quadrature():
             assert float(u[sample, i, j]) == pytest.approx(in_time * in_space / 2, rel=1e-9, abs=1e-12)
 
 
-class OneForcing:
-    """A single forcing f(t, x) of any form, for the solvers."""
-
-    batch = 1
-
-    def __init__(self, f):
-        self.f = f
-
-    def through(self, x, linear):
-        return lambda t: linear(self.f(t, x[:, 0])[None])
-
-
 def test_burgers_agrees_with_cole_hopf():
     # θ = 1 + ½ cos(2πx) e^{-ν 4π² t} solves the heat equation, so u = -2 ν θ_x / θ solves Burgers unforced
     nu, n = 0.02, 64
@@ -147,7 +136,7 @@ def test_burgers_agrees_with_cole_hopf():
 
     base = burgers_equation(nu)
     equation = PeriodicEquation(base.linear, base.nonlinear, lambda x: cole_hopf(times[0], x[:, 0]))
-    u = solve_periodic(equation, OneForcing(lambda t, x: 0 * x), times, n, 2 * n, 20)[0][0]
+    u = solve_periodic(equation, OneForcing(lambda t, x: 0 * x[:, 0]), times, n, 2 * n, 20)[0][0]
     x = torch.arange(n, dtype=torch.float64) / n
     assert (u - cole_hopf(times[:, None], x)).abs().max() < 1e-10
 
@@ -161,7 +150,8 @@ def test_burgers_agrees_with_a_manufactured_forced_solution():
     def solution(t, x):
         return c + (1 + 0.5 * np.sin(3 * t)) * torch.sin(k * x - 2 * t)
 
-    def source(t, x):
+    def source(t, points):
+        x = points[:, 0]
         a, rate = 1 + 0.5 * np.sin(3 * t), 1.5 * np.cos(3 * t)
         wave, slope = torch.sin(k * x - 2 * t), torch.cos(k * x - 2 * t)
         return rate * wave - 2 * a * slope + (c + a * wave) * a * k * slope + nu * k**2 * a * wave
@@ -176,3 +166,17 @@ def test_burgers_agrees_with_a_manufactured_forced_solution():
         errors.append(float((u - truth).abs().max()))
     assert errors[-1] < 1e-7
     assert slope([1, 0.5, 0.25], errors) > 3.7  # fourth order, forcing included
+
+
+def test_a_first_step_too_long_is_cut_and_a_blow_up_is_told():
+    times = torch.linspace(0, 1, 3, dtype=torch.float64)
+    stiff = dormand_prince(lambda t, y: -1e3 * y**3, torch.full((1, 1), 2.0).double(), times)
+    exact_end = 2 / np.sqrt(1 + 2 * 4 * 1e3)
+    assert float(stiff[0, -1, 0]) == pytest.approx(exact_end, rel=1e-6)
+    with pytest.raises(tino.TinoError, match=r"blows up near t = 0\.5"):
+        dormand_prince(lambda t, y: y**2, torch.full((1, 1), 2.0).double(), times)
+
+
+def test_an_oscillating_linear_part_is_refused():
+    with pytest.raises(tino.TinoError, match="must be real"):
+        etdrk4(torch.tensor([1j]), lambda t, v: v, 0.1)

@@ -20,12 +20,10 @@ from tino.errors import TinoError, TinoWarning
 from tino.evaluation import evaluate
 from tino.files import whole_file
 from tino.generation import generate
-from tino.models.zoo import MODELS
+from tino.models.zoo import MODELS, GridRecipe, Recipe
 from tino.problems import problem, problem_names
-from tino.progress import progress
 from tino.properties import certify
-from tino.report.figures import png
-from tino.report.figures import samples as samples_figure
+from tino.report.figures import draw_samples, png
 from tino.report.page import write_report
 from tino.report.tables import print_table, row
 from tino.runs import DataOptions, Run, read_run, train_run
@@ -64,11 +62,12 @@ class Models:
 
     def run(self) -> None:
         if self.json:
-            return _json({name: vars(recipe) for name, recipe in MODELS.items()})
+            return _json({name: _parts(recipe) for name, recipe in MODELS.items()})
         table = _table("model", "mixer", "basis", "time factor", "what it is")
         for name, recipe in MODELS.items():
-            factor = "yes" if recipe.time_factor else "–"
-            table.add_row(name, recipe.mixer, recipe.basis, factor, recipe.title)
+            parts = _parts(recipe)
+            factor = "yes" if parts.get("time_factor") else "–"
+            table.add_row(name, parts.get("mixer", "–"), parts.get("basis", "–"), factor, recipe.title)
         Console().print(table)
         Console().print(
             "mixer: global sees past and future, masked the past, delay the past by lag alone.\n"
@@ -101,14 +100,9 @@ class Show:
     """Print JSON for scripts."""
 
     def run(self) -> None:
-        if not 1 <= self.samples <= 8:
-            raise TinoError(f"samples is {self.samples}, expected 1 to 8")
         chosen = DataOptions(n_t=self.n_t, resolution=self.resolution, set=self.set).problem(self.problem)
-        forcing = chosen.law.sample(self.seed, 0, range(self.samples)).to(pick_device(self.device))
-        with progress(f"solving {chosen.name}", chosen.time.n - 1) as advance:
-            u = chosen.solve(forcing, advance=advance).cpu()
+        picture = png(draw_samples(chosen, self.samples, self.seed, pick_device(self.device)))
         path = self.out or Path(f"{chosen.name}.png")
-        picture = png(samples_figure(chosen, chosen.sensors(forcing).cpu(), u))
         with whole_file(path) as part:
             part.write_bytes(picture)
         if self.json:
@@ -275,9 +269,13 @@ def run(arguments: list[str]) -> int:
             print(f"tino: {error}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
-            print("tino: stopped; nothing half-written is left behind", file=sys.stderr)
+            print("tino: stopped; nothing half-written is left, finished parts of a dataset are kept", file=sys.stderr)
             return 130
     return 0
+
+
+def _parts(recipe: Recipe | GridRecipe) -> dict[str, Any]:
+    return {key: value for key, value in vars(recipe).items() if not callable(value)}
 
 
 def _runs(folders: tuple[Path, ...]) -> list[Run]:

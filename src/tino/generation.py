@@ -88,18 +88,25 @@ def generate(
     request = json.loads(text)  # as a file gives it back
     mark = hashlib.sha256(text.encode()).hexdigest()[:10]
     path = cache_folder(cache) / f"{problem.name}-{train}+{test}-seed{seed}-{mark}.h5"
+    folder = path.with_suffix(".chunks")
     if path.exists():
         held = read_record(path)
         if {key: held.get(key) for key in request} != request:
             raise TinoError(f"{path} holds other data than its name says; move it away to generate it anew")
+        shutil.rmtree(folder, ignore_errors=True)
         return path
-    chunks = list(_chunks(problem, path.with_suffix(".chunks"), {"train": train, "test": test}))
+    chunks = list(_chunks(problem, folder, {"train": train, "test": test}))
     mine = [chunk for i, chunk in enumerate(chunks) if i % shard[1] == shard[0] - 1]
-    _make(problem, seed, mine, pick_device(device), show_progress)
-    if not all(chunk.path.exists() for chunk in chunks):
-        return path if path.exists() else None  # others are still at it, or have just joined the file
-    _join(path, problem, request, chunks, show_progress)
-    shutil.rmtree(path.with_suffix(".chunks"), ignore_errors=True)
+    try:
+        _make(problem, seed, mine, pick_device(device), show_progress)
+        if all(chunk.path.exists() for chunk in chunks):
+            _join(path, problem, request, chunks, show_progress)
+    except TinoError:
+        if not path.exists():  # else another process has joined the file and cleared the chunks under our feet
+            raise
+    if not path.exists():
+        return None  # other shards are still at it
+    shutil.rmtree(folder, ignore_errors=True)
     return path
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tino.errors import TinoError
+
 MODES = 10  # of the Fourier forcings and initial states
 Params = Mapping[str, Tensor]  # name -> (b, 1) or (b, 1, modes), float64
 
@@ -36,6 +38,8 @@ class InputLaw:
 
     def sample(self, seed: int, split: int, indices: Sequence[int]) -> "Forcing":
         """Draw the forcings with these indices; each index has a random stream of its own."""
+        if not 0 <= seed < 2**63:
+            raise TinoError(f"the seed must be 0 or more (and below 2^63), got {seed}")
         rows = []
         for index in indices:
             rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(split, index)))
@@ -67,11 +71,17 @@ class Forcing:
 
     def ahead(self, by: float) -> "Forcing":
         """t -> f(t + by, x). Every law here is a function of b t + c, so that is a change of phase."""
+        self._need("b", "c")
         return Forcing(self.law, {**self.params, "c": self.params["c"] + self.params["b"] * by})
 
     def silent(self) -> "Forcing":
         """The same forcing with amplitude zero."""
+        self._need("A")
         return Forcing(self.law, {**self.params, "A": 0 * self.params["A"]})
+
+    def _need(self, *names: str) -> None:
+        if missing := [name for name in names if name not in self.params]:
+            raise TinoError(f"the law '{self.law.formula}' has no parameter {missing[0]}: A sin(b t + c) is expected")
 
     def amplitude(self, t: Tensor) -> Tensor:
         """a(t): times (k,) shared by the batch, or (b, 1) one of each sample's own -> (b, k)."""

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from tino.data import Dataset, check_values
 from tino.errors import CertificateError, TinoError
-from tino.models.separable import Separable, call, model_name
+from tino.models.operator import call, model_name
+from tino.models.separable import Separable
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-4}
 CUTS = 8  # times after which the input is kicked

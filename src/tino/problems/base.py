@@ -1,6 +1,7 @@
 """What a problem is: an input law, grids, and a reference evolution from forcing to response."""
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -93,7 +94,8 @@ class Problem:
                 aliased = [j for j in range(1, self.law.modes + 1) if 2 * j >= n]
                 if aliased:
                     folds = ", ".join(
-                        f"{j} (its sine vanishes)" if 2 * j == n else f"{j} (seen as {abs(j - n)})" for j in aliased
+                        f"{j} (its sine vanishes)" if 2 * (j % n) == n else f"{j} (seen as {min(j % n, n - j % n)})"
+                        for j in aliased
                     )
                     found.append(f"{n} {word} points cannot resolve the forcing's modes {folds}")
         return found
@@ -136,6 +138,8 @@ def register(name: str, **fixed: Any) -> Callable[[Callable[..., Problem]], Call
     """Enrol a factory under a name, with arguments fixed for it; one factory may serve several names."""
 
     def enrol(factory: Callable[..., Problem]) -> Callable[..., Problem]:
+        if name in _FACTORIES and _FACTORIES[name][0].__module__.startswith("tino."):
+            raise TinoError(f"the name '{name}' is one of tino's own problems: choose another")
         _FACTORIES[name] = (factory, fixed)
         return factory
 
@@ -157,9 +161,12 @@ def problem(name: str, **options: Any) -> Problem:
             raise TinoError(f"{name} has no option '{option}': it takes {', '.join(known)}")
         if known[option].annotation in (int, float) and not isinstance(value, int | float):
             raise TinoError(f"{name}: {option} is {value!r}, expected a number")
+        if isinstance(value, int | float) and not math.isfinite(value):
+            raise TinoError(f"{name}: {option} is {value}, expected a finite number")
         if known[option].annotation is int and value != int(value):
             raise TinoError(f"{name}: {option} is {value!r}, expected a whole number")
-    return factory(name=name, **fixed, **options)
+    whole = {k: int(v) if known[k].annotation is int else v for k, v in options.items()}
+    return factory(name=name, **fixed, **whole)
 
 
 def choice(name: str, option: str, value: str, known: tuple[str, ...]) -> None:
@@ -173,6 +180,6 @@ def fine_enough(inner: int, n_out: int) -> int:
     return n_out * -(-inner // n_out)
 
 
-def column(values: Tensor, *more: Tensor) -> Tensor:
-    """Stack (b,) components into a state (b, d)."""
-    return torch.stack([values, *more], dim=1)
+def chunk_size(points: int, most: int = 100) -> int:
+    """Samples to solve together: fewer where each is large."""
+    return max(1, min(most, 170_000 // points))

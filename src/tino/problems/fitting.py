@@ -32,7 +32,7 @@ def fitting_time(name: str, n_t: int = 1000, clock: str = "printed") -> Problem:
     return Problem(
         name=name,
         title="Fitting an operator in time",
-        equation="u(t) = f(t)² + cos((10 - t) f(t)) + ∫_0^t f(s) ds",
+        equation=f"u(t) = f(t)² + cos({'(10 - t)' if clock == 'printed' else '10'} f(t)) + ∫_0^t f(s) ds",
         section="subsubsect_fitting_time",
         law=sine(),
         time=TimeGrid(0.0, 10.0, n_t),

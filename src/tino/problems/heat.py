@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tino.grids import TimeGrid, Triangle
 from tino.inputs import Forcing, sine_gaussian_2d
-from tino.problems.base import Advance, Problem, register
+from tino.problems.base import Advance, Problem, chunk_size, register
 from tino.solvers.triangle import TriangleModes, solve_triangle
 
 CELL = 384  # samples along each side of the lattice cell
@@ -45,5 +45,5 @@ def heat_triangle(name: str, n_t: int = 100, resolution: int = 32, alpha: float 
         evolution=evolution,
         solver={"name": "exact Neumann eigenfunctions of the triangle", "cell": CELL, "steps_per_output": substeps},
         options={"n_t": n_t, "resolution": resolution, "alpha": alpha},
-        chunk=50,
+        chunk=chunk_size(grid.size, 50),
     )

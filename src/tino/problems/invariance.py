@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tino.errors import TinoError
 from tino.problems.base import Problem
 
 TOLERANCE = 1e-6  # of the largest response: far above any solver's error, far below a real dependence on time
@@ -36,6 +37,8 @@ def measure_invariance(problem: Problem, samples: int = 2, seed: int = 0) -> Inv
     """
     forcing = problem.law.sample(seed, 0, range(samples))
     times, n = problem.time.points, problem.time.n
+    if n < 5:
+        raise TinoError(f"measuring time invariance needs 5 times or more, {problem.name} has n_t = {n}")
     k = 2 * n // 5
     u = problem.solve(forcing)
     size = float(u.abs().max())

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tino.errors import TinoError
 from tino.grids import Interval, TimeGrid
 from tino.inputs import Forcing, sine_gaussian
 from tino.problems.base import Advance, Problem, choice, register
@@ -14,7 +15,7 @@ from tino.solvers.lines import BOUNDARIES, LineEquation, solve_line
 from tino.solvers.modes import solve_modes
 
 CELLS = 1024  # of the series for Allen-Cahn: its fronts are about 0.01 wide
-MODES = 512  # eigenfunctions for convection-diffusion
+EIGENMODES = 512  # eigenfunctions for convection-diffusion
 
 
 @register("allen-cahn")
@@ -95,22 +96,26 @@ def convection_diffusion(
     Printed: u_t = 0 at the ends, read as u_x = 0 (``boundary="frozen"`` keeps the end values, as printed).
     """
     choice(name, "boundary", boundary, BOUNDARIES)
+    if diffusion <= 0 or abs(velocity) > 30 * diffusion:  # the eigenfunctions grow like e^{|v| / 2D}
+        raise TinoError(f"{name} needs diffusion > 0 and |velocity| <= 30 diffusion, got {velocity} and {diffusion}")
     time, grid = TimeGrid(0.0, 4.0, n_t), Interval(0.0, 1.0, resolution)
     substeps = math.ceil(time.step / 0.0204)
 
     def initial(x: Tensor) -> Tensor:
         return 3 * torch.exp(-((x - 0.5) ** 2) / 0.1)
 
-    floor = float(initial(torch.zeros(1))) if boundary == "frozen" else 0.0  # the same at both ends
+    floor = (
+        float(initial(torch.zeros(1, dtype=torch.float64))) if boundary == "frozen" else 0.0
+    )  # the same at both ends
 
     @functools.cache  # the same for every chunk
     def modes(refine: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Quadrature nodes, rates, functions at the output points, and the map from values at the nodes to modes."""
-        x, weights = gauss_panels(refine * MODES // 8)
-        rate, values = convection_modes(diffusion, velocity, boundary, refine * MODES, x)
+        x, weights = gauss_panels(refine * EIGENMODES // 8)
+        rate, values = convection_modes(diffusion, velocity, boundary, refine * EIGENMODES, x)
         weighted = values * weights * torch.exp(-velocity / diffusion * (x - 1))
         to_modes = weighted.T / (weighted * values).sum(1)
-        _, functions = convection_modes(diffusion, velocity, boundary, refine * MODES, grid.points[:, 0])
+        _, functions = convection_modes(diffusion, velocity, boundary, refine * EIGENMODES, grid.points[:, 0])
         return x, rate, functions, to_modes
 
     def evolution(
@@ -134,7 +139,7 @@ def convection_diffusion(
         inputs=grid,
         outputs=grid,
         evolution=evolution,
-        solver={"name": "exact eigenfunctions", "modes": MODES, "steps_per_output": substeps},
+        solver={"name": "exact eigenfunctions", "modes": EIGENMODES, "steps_per_output": substeps},
         options={
             "n_t": n_t,
             "resolution": resolution,

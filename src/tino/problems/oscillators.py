@@ -8,10 +8,15 @@ from torch import Tensor
 
 from tino.grids import Point, TimeGrid
 from tino.inputs import Forcing, InputLaw, sine
-from tino.problems.base import Advance, Problem, column, register
+from tino.problems.base import Advance, Problem, register
 from tino.solvers.runge_kutta import dormand_prince
 
 Slope = Callable[[Tensor, Tensor], Tensor]  # (f: (b,), state: (b, d)) -> d(state)/dt: (b, d)
+
+
+def column(values: Tensor, *more: Tensor) -> Tensor:
+    """Stack (b,) components into a state (b, d)."""
+    return torch.stack([values, *more], dim=1)
 
 
 def forced_ode(

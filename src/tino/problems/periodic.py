@@ -7,9 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tino.errors import TinoError
 from tino.grids import Periodic, TimeGrid
 from tino.inputs import MODES, Forcing, InputLaw, sine_fourier
-from tino.problems.base import Advance, Problem, Windows, fine_enough, register
+from tino.problems.base import Advance, Problem, Windows, chunk_size, fine_enough, register
 from tino.solvers.spectral import FourierBox, PeriodicEquation, solve_periodic
 
 
@@ -37,6 +38,8 @@ def forced_periodic(
     """f -> u for a periodic equation on [0, stop]: at least ``points`` inner points an axis, steps of at most
     ``step``."""
     options = {"n_t": 200, "resolution": 128, **(options or {})}
+    if law is None and equation.length != 1.0:
+        raise TinoError(f"{name}: the paper's forcings have period 1, the equation {equation.length}: give a law")
     time, n_out = TimeGrid(0.0, stop, options["n_t"]), options["resolution"]
     grid = Periodic(equation.length, (n_out,) * equation.axes)
     n_inner, substeps = fine_enough(points, n_out), math.ceil(time.step / step)
@@ -62,7 +65,7 @@ def forced_periodic(
             "steps_per_output": substeps,
         },
         options=options,
-        chunk=chunk,
+        chunk=chunk_size(grid.size, chunk),
     )
 
 
@@ -202,5 +205,5 @@ def advection_diffusion_3d(name: str, n_t: int = 50, resolution: int = 16, nu: f
             "steps_per_output": substeps,
         },
         options={"nu": nu, "n_t": n_t, "resolution": resolution},
-        chunk=40,
+        chunk=chunk_size(grid.size, 40),
     )

@@ -1,6 +1,7 @@
 """Figures of the paper's kind, as PNG bytes: loss curves, and input / truth / prediction / error."""
 
 import io
+import warnings
 
 import matplotlib
 
@@ -15,8 +16,10 @@ from matplotlib.tri import Triangulation
 from torch import Tensor
 
 from tino.data import Dataset
+from tino.errors import TinoError, TinoWarning
 from tino.grids import Grid, Point, TimeGrid, Triangle
 from tino.problems import Problem
+from tino.progress import progress
 from tino.runs import Run
 
 DPI = 110
@@ -69,6 +72,20 @@ def example(data: Dataset, prediction: Tensor, name: str) -> Figure:
         (error, np.abs(u - guess), data.outputs, "magma", {}),
     )
     return _matrix(rows, data.time)
+
+
+def draw_samples(problem: Problem, count: int, seed: int, device: torch.device) -> Figure:
+    """Solve a few samples of a problem and draw them."""
+    if not 1 <= count <= 8:
+        raise TinoError(f"samples is {count}, expected 1 to 8")
+    for caution in problem.cautions():
+        warnings.warn(f"{problem.name}: {caution}", TinoWarning, stacklevel=2)
+    forcing = problem.law.sample(seed, 0, range(count)).to(device)
+    with progress(f"solving {problem.name}", problem.time.n - 1) as advance:
+        u = problem.solve(forcing, advance=advance).cpu()
+    if not bool(torch.isfinite(u).all()):
+        raise TinoError(f"the reference solution of {problem.name} is not finite with these options")
+    return samples(problem, problem.sensors(forcing).cpu(), u)
 
 
 def samples(problem: Problem, f: Tensor, u: Tensor) -> Figure:
@@ -139,7 +156,7 @@ def _map(
 
 def _matrix(rows: tuple[Panel, ...], time: TimeGrid) -> Figure:
     """Fields over time: a row for each function, a column for each of six times; one colour scale a row."""
-    steps = np.linspace(0, time.n - 1, 6).round().astype(int)
+    steps = np.unique(np.linspace(0, time.n - 1, 6).round().astype(int))
     figure = Figure(figsize=(11, 1.75 * len(rows)), layout="constrained")
     table = figure.subplots(len(rows), len(steps), squeeze=False)
     for line, (title, values, grid, colours, limits) in zip(table, rows, strict=True):

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from tino.errors import TinoError
+
 Nonlinear = Callable[[float, Tensor], Tensor]  # (t, v) -> N(t, v), forcing included
 Step = Callable[[float, Tensor], Tensor]  # (t, v(t)) -> v(t + h)
 
@@ -15,6 +17,8 @@ def etdrk4(linear: Tensor, nonlinear: Nonlinear, h: float) -> Step:
     Cox & Matthews' scheme; its coefficients are means over a circle around each h L, as Kassam & Trefethen
     do it, because the closed forms cancel near zero. N sees the forcing at t, t + h/2 and t + h.
     """
+    if linear.is_complex():
+        raise TinoError("the linear part of an equation must be real and <= 0; move what oscillates into the rest")
     lh = h * linear
     e, e_half = torch.exp(lh), torch.exp(lh / 2)
     angles = torch.pi * (torch.arange(32, dtype=torch.float64, device=linear.device) + 0.5) / 32

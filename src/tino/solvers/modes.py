@@ -5,6 +5,7 @@
 Over a step the amplitude a is a cubic polynomial through four Chebyshev points, integrated exactly against the decay.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -32,12 +33,8 @@ def _moment(z: np.ndarray, m: int) -> np.ndarray:
     value = (1 - np.exp(-tame)) / tame
     for k in range(1, m + 1):
         value = (k * value - np.exp(-tame)) / tame
-    series = sum((-1) ** j * z**j / (_factorial(j) * (m + 1 + j)) for j in range(20))
+    series = sum((-1) ** j * z**j / (math.factorial(j) * (m + 1 + j)) for j in range(20))
     return np.where(small, series, value)
-
-
-def _factorial(n: int) -> float:
-    return float(np.prod(np.arange(1, n + 1))) if n else 1.0
 
 
 def solve_modes(

@@ -85,6 +85,7 @@ def dormand_prince(
             k = torch.cat([k, rhs(t + c * h, y_new)[None]])  # (stage, b, d)
         size = atol + rtol * torch.maximum(y.abs(), y_new.abs())
         ratio = (h * torch.tensordot(errors, k, 1) / size).square().mean(1, keepdim=True).sqrt()
+        ratio = ratio.nan_to_num(nan=torch.inf)  # a step that overflows is a step too long
         accept = (ratio <= 1.0) & (left > 0)
         # the outputs that lie in this step
         next_ones = filled + ahead  # (b, s)
@@ -101,8 +102,9 @@ def dormand_prince(
         t = torch.where(accept, torch.where(h == left, end, t + h), t)
         factor = (0.9 * ratio.clamp_min(1e-10) ** -0.2).clamp(0.2, 5.0)
         wish = torch.where(left > 0, torch.minimum(h * factor, longest), wish)
-        fewest, sound = torch.stack([filled.min(), torch.isfinite(ratio).all()]).tolist()  # the one look per step
-        if not sound:
+        stuck = ((wish < 1e-12 * longest) & (left > 0)).any()
+        fewest, stuck = torch.stack([filled.min(), stuck]).tolist()  # the one look per step
+        if stuck:
             raise TinoError(f"the solution of the ODE blows up near t = {float(t.min()):.6g}")
         for _ in range(fewest - told):
             advance()
