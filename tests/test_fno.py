@@ -5,7 +5,7 @@ import torch
 
 import tino
 from tino.layers.spectral import SpectralConv
-from tino.models.fno import from_square, to_square
+from tino.models.spacetime import from_square, to_square
 
 QUICK = tino.TrainConfig(epochs=3, batch_size=12, times=0, lr=3e-3)
 

@@ -171,7 +171,7 @@ class Evaluate:
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """Run folder written by 'tino train'."""
     cache: Path | None = None
-    """Path of the generated datasets."""
+    """Folder of the generated datasets."""
     device: str = "auto"
     """cpu, cuda, or auto."""
     json: bool = False
@@ -196,7 +196,7 @@ class Certify:
     seed: int = 0
     """Fixes the kicks that are tried."""
     cache: Path | None = None
-    """Path of the generated datasets."""
+    """Folder of the generated datasets."""
     device: str = "auto"
     """cpu, cuda, or auto."""
     json: bool = False
@@ -220,15 +220,17 @@ class Report:
     run_folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN")]
     """Run folders written by 'tino train'."""
     out: Path = Path("report")
-    """Path to write; its index.html is the page."""
+    """Folder to write; its index.html is the page."""
     cache: Path | None = None
-    """Path of the generated datasets."""
+    """Folder of the generated datasets."""
+    device: str = "auto"
+    """Where the examples are predicted: cpu, cuda, or auto."""
     json: bool = False
     """Print JSON for scripts."""
 
     def run(self) -> None:
         runs = _runs(self.run_folders)
-        page = write_report(runs, self.out, self.cache)
+        page = write_report(runs, self.out, self.cache, pick_device(self.device))
         if self.json:
             return _json({"page": str(page), "runs": [_summary(done) for done in runs]})
         print_table([row(done) for done in runs])

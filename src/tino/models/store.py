@@ -13,10 +13,15 @@ from tino.files import read_json, whole_file, write_json
 from tino.models.fno import Fno, FnoSpec
 from tino.models.operator import Frame, Operator
 from tino.models.separable import Separable, Spec
+from tino.models.unet import Unet, UnetSpec
 
 WEIGHTS, RECORD = "model.safetensors", "model.json"
 FORMAT = 2
-FAMILIES: dict[str, tuple[Any, Any]] = {"separable": (Separable, Spec), "fno": (Fno, FnoSpec)}
+FAMILIES: dict[str, tuple[Any, Any]] = {
+    "separable": (Separable, Spec),
+    "fno": (Fno, FnoSpec),
+    "unet": (Unet, UnetSpec),
+}
 
 
 def save(model: Operator, folder: Path) -> None:

@@ -13,6 +13,7 @@ from tino.models.bases import Constant, PodModes
 from tino.models.fno import build_fno
 from tino.models.operator import Frame, Operator
 from tino.models.separable import Separable, Spec
+from tino.models.unet import build_unet
 from tino.pod import Pod, pod
 
 TRUNK_MODES = 128  # J' and J where nothing else fixes them
@@ -40,6 +41,7 @@ class GridRecipe:
 
 MODELS: dict[str, Recipe | GridRecipe] = {
     "fno": GridRecipe(build_fno, "section FNO", "Fourier neural operator"),
+    "unet": GridRecipe(build_unet, "section Numerical Tests", "U-Net on space-time"),
     "don": Recipe("global", "trunk(t,y)", False, "eq_deepont", "DeepONet"),
     "pod-don": Recipe("global", "pod(t,y)", False, "eq_pod_deepont", "POD-DeepONet"),
     "spod-don": Recipe("global", "pod(y)", True, "eq_spod_don", "DeepONet with spatial POD"),

@@ -4,6 +4,8 @@ import base64
 import html
 from pathlib import Path
 
+import torch
+
 from tino.errors import TinoError
 from tino.evaluation import predict
 from tino.files import whole_file, write_text
@@ -29,7 +31,7 @@ figure { margin: 1rem 0; } figcaption, .small { color: #666; font-size: .85rem; 
 """
 
 
-def write_report(runs: list[Run], folder: Path, cache: Path | None = None) -> Path:
+def write_report(runs: list[Run], folder: Path, cache: Path | None, device: torch.device) -> Path:
     """Write index.html and its figures as PNG files into the folder -> the page's path."""
     if not runs:
         raise TinoError("a report needs at least one run")
@@ -42,7 +44,7 @@ def write_report(runs: list[Run], folder: Path, cache: Path | None = None) -> Pa
             figures = [(f"{name}-loss", "Training loss; dashed: test error.", loss_curves(members))]
             advance()
             for run in members:
-                figures.append(_example(run, _typical(members), cache))
+                figures.append(_example(run, _typical(members), cache, device))
                 advance()
             sections.append(_section(name, members, [(c, _keep(f, folder / f"{n}.png")) for n, c, f in figures]))
     page = _page("\n".join(sections))
@@ -56,12 +58,12 @@ def _typical(runs: list[Run]) -> int:
     return sorted(range(len(errors)), key=errors.__getitem__)[len(errors) // 2]
 
 
-def _example(run: Run, sample: int, cache: Path | None) -> tuple[str, str, Figure]:
+def _example(run: Run, sample: int, cache: Path | None, device: torch.device) -> tuple[str, str, Figure]:
     _, test = run.data(cache)
     sample = min(sample, len(test) - 1)
     one = test.take(slice(sample, sample + 1))
     name = run.record["model"]
-    figure = example(one, predict(run.model(), one.f, one.ic), name)
+    figure = example(one, predict(run.model().to(device), one.f, one.ic), name)
     caption = f"{name} ({run.folder.name}), test sample {sample}, MSE {run.scores['mse'][sample]:.1e}."
     return f"{run.record['problem']}-{run.folder.name}", caption, figure
 
