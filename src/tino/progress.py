@@ -37,6 +37,7 @@ def progress(label: str, total: float, show: bool = True) -> Iterator[Advance]:
             bar.update(task, advance=n, note=note) if note else bar.update(task, advance=n)
 
         yield advance
+        bar.update(task, completed=total)  # parts of units may not add up to the last bit
 
 
 def _plain_lines(label: str, total: float) -> Advance:
