@@ -1,6 +1,8 @@
 """The house's own rules: imports run one way, files stay readable, docs name what exists."""
 
 import ast
+import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -70,3 +72,24 @@ def test_public_names_exist():
 def test_the_changelog_knows_this_version():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## \[{re.escape(tino.__version__)}\]", text, flags=re.MULTILINE)
+
+
+def test_the_readme_s_demo_figures_are_the_measured_ones():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    demo = json.loads((ROOT / "results" / "verify.json").read_text())["demo"]
+    for model, row in demo["models"].items():
+        assert f"| `{model}` | {row['mse_mean']:.2e} ± {row['mse_sd']:.2e} | {row['rel_l2_mean']:.2e} |" in text
+    assert demo["seconds"] <= 240  # what the README says of the demo
+
+
+def test_the_problems_page_is_the_measured_one():
+    spec = importlib.util.spec_from_file_location("problems_benchmark", ROOT / "benchmarks" / "problems.py")
+    assert spec is not None
+    assert spec.loader is not None
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    results = json.loads(benchmark.RESULTS.read_text())
+    text = benchmark.PAGE.read_text(encoding="utf-8")
+    for table in (benchmark.accuracy_table, benchmark.cost_table, benchmark.loop_lines):
+        assert "\n".join(table(results)) in text
+    assert set(results["accuracy"]) == set(tino.problem_names())
