@@ -59,9 +59,9 @@ def lorenz(f, s):
 @pytest.mark.parametrize(
     ("name", "slope", "start", "close"),
     [
-        ("duffing", duffing, [0, 0], 1e-7),
-        ("gradient-flow", gradient_flow, [0], 1e-7),
-        ("lorenz", lorenz, [1, 0, 0], 1e-6),
+        ("duffing", duffing, [0, 0], 1e-8),
+        ("gradient-flow", gradient_flow, [0], 5e-8),
+        ("lorenz", lorenz, [1, 0, 0], 5e-7),
     ],
 )
 def test_odes_agree_with_dop853(name, slope, start, close):

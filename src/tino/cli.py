@@ -43,7 +43,8 @@ class Problems:
     """Print JSON for scripts."""
 
     def run(self) -> None:
-        records = [problem(name).record() for name in problem_names()]
+        chosen = [problem(name) for name in problem_names()]
+        records = [{"title": one.title, "section": one.section, **one.record()} for one in chosen]
         if self.json:
             return _json(records)
         table = _table("problem", "equation", "times", "sensors -> points")

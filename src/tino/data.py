@@ -7,7 +7,7 @@ there is one, ``ic`` (n, k), and one JSON record in the attribute ``tino`` with 
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,9 +20,11 @@ from torch import Tensor
 
 from tino.errors import TinoError
 from tino.grids import Grid, TimeGrid, grid_from_record
+from tino.progress import progress
 
 FORMAT = 1  # of the file; a change of layout raises it
 SPLITS = ("train", "test")
+LARGE = 2**29  # bytes: reading more than this takes seconds, so it shows its progress
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,15 @@ def _mapped(path: str | os.PathLike[str], array: h5py.Dataset) -> Tensor:
     return torch.from_numpy(np.memmap(path, array.dtype, "c", offset, array.shape))
 
 
-def checksum(file: h5py.File) -> str:
-    """Of all arrays, read piece by piece."""
+def checksum(file: h5py.File, advance: Callable[[int], None] = lambda size: None) -> str:
+    """Of all arrays, read piece by piece; ``advance`` is told the bytes."""
     digest = hashlib.sha256()
     for arrays in _arrays(file).values():
         for array in arrays.values():
             for first in range(0, len(array), 64):
-                digest.update(array[first : first + 64])
+                piece = array[first : first + 64]
+                digest.update(piece)
+                advance(piece.nbytes)
     return digest.hexdigest()
 
 
@@ -125,7 +129,10 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
 def load_dataset(path: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
     """Read and check a dataset file -> (train, test)."""
     with _open(Path(path)) as (file, record):
-        if checksum(file) != record["checksum"]:
+        size = Path(path).stat().st_size
+        with progress(f"checking {Path(path).name}", size, show=size > LARGE) as advance:
+            found = checksum(file, advance)
+        if found != record["checksum"]:
             raise TinoError(f"{path} is damaged (its checksum differs): delete it and generate it again")
         arrays = {s: {k: _mapped(path, a) for k, a in v.items()} for s, v in _arrays(file).items()}
     try:

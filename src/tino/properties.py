@@ -19,6 +19,7 @@ from tino.data import Dataset, check_values
 from tino.errors import CertificateError, TinoError
 from tino.models.operator import call, model_name
 from tino.models.separable import Separable
+from tino.progress import progress
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-4}
 CUTS = 8  # times after which the input is kicked
@@ -62,6 +63,7 @@ def certify(
     dtype: torch.dtype = torch.float64,
     tolerance: float | None = None,
     seed: int = 0,
+    show_progress: bool = True,
 ) -> Certificate:
     """Measure causality and time invariance on a few inputs, and compare with what the parts promise.
 
@@ -91,18 +93,21 @@ def certify(
     probes = torch.cat([typical, noise])
     states = None if ic is None else ic[:SAMPLES].to(at, dtype).repeat(2, 1)
 
-    def response(inputs: Tensor) -> Tensor:
-        with torch.no_grad():
-            answer = call(operator, inputs.to(at), states).cpu()
-        if not bool(torch.isfinite(answer).all()):
-            raise TinoError(f"{model_name(model)} answers with NaN or infinite values: nothing can be certified")
-        return answer
+    with progress(f"certifying {model_name(model)}", CUTS + 5, show_progress) as advance:
 
-    u = response(probes)
-    leak, past = _leak(response, probes, u, size, generator)
-    defect = _defect(response, probes, u)
-    # relative to what the input does to the output, with room for the rounding of the output itself
-    moved = float((u - response(torch.zeros_like(probes))).abs().max())
+        def response(inputs: Tensor) -> Tensor:
+            with torch.no_grad():
+                answer = call(operator, inputs.to(at), states).cpu()
+            if not bool(torch.isfinite(answer).all()):
+                raise TinoError(f"{model_name(model)} answers with NaN or infinite values: nothing can be certified")
+            advance()
+            return answer
+
+        u = response(probes)
+        leak, past = _leak(response, probes, u, size, generator)
+        defect = _defect(response, probes, u)
+        # relative to what the input does to the output, with room for the rounding of the output itself
+        moved = float((u - response(torch.zeros_like(probes))).abs().max())
     allowed = tolerance * moved + 64 * torch.finfo(dtype).eps * float(u.abs().max())
     causal = past <= allowed
     invariant = causal and defect <= allowed
