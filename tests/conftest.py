@@ -48,7 +48,7 @@ def separable(name: str, train: tino.Dataset, **options: Any) -> tino.Separable:
 
 
 RECIPES = {name: recipe for name, recipe in tino.MODELS.items() if isinstance(recipe, Recipe)}
-TIME_ONLY = [name for name, recipe in RECIPES.items() if recipe.basis == "constant"]
+TIME_ONLY = [name for name, recipe in RECIPES.items() if recipe.basis in ("constant", "trunk(t)")]
 FAMILY = [name for name in RECIPES if name not in TIME_ONLY]
 SPATIAL_POD = [name for name, recipe in RECIPES.items() if recipe.basis == "pod(y)"]
 PAIRS = [  # one problem in time, one with unlike grids, one periodic; with every model that fits it

@@ -30,6 +30,7 @@ LINE = [
     "properties",
     "runs",
     "report",
+    "commands",
     "cli",
     "__main__ __init__",
 ]

@@ -1,20 +1,28 @@
 """Every member of the family against the paper's formula, written out in loops; and what it refuses."""
 
+import dataclasses
+import math
+
 import pytest
 import torch
-from conftest import FAMILY, PAIRS, SPATIAL_POD, separable
+from conftest import FAMILY, PAIRS, RECIPES, SPATIAL_POD, separable
 
 import tino
+from tino.layers.mixers import LateMixer
 from tino.models.bases import Constant, PodModes, Trunk
-from tino.models.separable import Separable
+from tino.models.separable import OwnBranches, Separable
 
 
 def mixed(model: Separable, z: torch.Tensor, i: int) -> torch.Tensor:
     """h_i by the mixer's sum, one term at a time."""
     mixer, n_t = model.mixer, z.shape[1]
-    h = mixer.bias.clone().expand(len(z), -1)
+    h = torch.zeros(len(z), mixer.weight.shape[-1], dtype=z.dtype)
+    if not isinstance(mixer, LateMixer):
+        h = h + mixer.bias
     for k in range(n_t):
-        if model.spec.mixer == "delay":
+        if model.spec.mixer == "late":
+            h = h + z[:, k] @ mixer.weight[k - i - 1] if 1 <= k <= i else h
+        elif model.spec.mixer == "delay":
             lag = i - k
             if lag >= model.spec.first_lag:
                 h = h + z[:, k] @ mixer.weight[-1 - (lag - model.spec.first_lag)]
@@ -33,7 +41,7 @@ def by_the_formula(model: Separable, f: torch.Tensor, ic: torch.Tensor | None = 
         if ic is not None:
             assert model.initial is not None
             h = h + ic @ model.initial.weight.T
-        branch = model.branch(h)  # (b, p)
+        branch = model.branch(h[:, None])[:, 0]  # (b, p)
         if model.time_factor is not None:
             tau = model.time_factor.net(model.time_factor.features[i]).view(spec.branch_modes, spec.modes)
         else:
@@ -65,12 +73,60 @@ def test_the_model_is_its_formula(problem, name, small_data):
         assert torch.allclose(model(f, ic, times), expected[:, times], rtol=1e-12, atol=1e-12)
 
 
+def test_causality_don_as_printed(small_data):
+    """Σ_j Σ_k c_k^j σ_b(Σ_{i=1}^{n} ξ_{k,m-n+i}^j f(s_i)) σ_t(ω_j t + ζ_j), n = ⌈(t - T_0) / h⌉ (eq_causality_don)."""
+    train, test = small_data("duffing")
+    model = separable("causality-don", train).double().eval()
+    assert isinstance(model.branch, OwnBranches)
+    c = model.branch.weight  # (J, K)
+    modes, kernels = c.shape
+    grid, m = train.time, train.time.n - 1
+    xi = model.mixer.weight[:, 0].unflatten(-1, (modes, kernels)) * model.sensors.matrix  # ξ_1 ... ξ_m
+    assert isinstance(model.basis, Trunk)
+    omega, zeta = model.basis.net[0].weight, model.basis.net[0].bias
+    f = test.f[:2, :, 0].double()
+    u = torch.zeros_like(f)
+    for place, t in enumerate(grid.points):
+        n = math.ceil(round(float((t - grid.start) / grid.step), 9))
+        for j in range(modes):
+            trunk = torch.nn.functional.gelu(omega[j] @ model.basis.features[place, 0] + zeta[j])
+            for k in range(kernels):
+                inner = sum((xi[m - n + i - 1, j, k] * f[:, i] for i in range(1, n + 1)), torch.zeros(2).double())
+                u[:, place] += c[j, k] * torch.nn.functional.gelu(inner) * trunk * model.basis.scale
+    with torch.no_grad():
+        assert torch.allclose(model(test.f[:2].double())[..., 0], u, rtol=1e-12, atol=1e-12)
+        kicked = test.f[:2].double().clone()
+        kicked[:, 0] += 7.0
+        assert torch.equal(model(kicked), model(test.f[:2].double()))  # f(s_0) never enters
+
+
+@pytest.mark.parametrize(("problem", "name"), [p for p in PAIRS if RECIPES[p[1]].mixer != "global"])
+def test_truncation_of_causal_operators(problem, name, small_data):
+    """The proposition of the paper: on [T_0, T'] a causal model gives the first part of its answer on [T_0, T]."""
+    train, test = small_data(problem)
+    model = separable(name, train).double().eval()
+    f, ic = test.f[:2].double(), None if test.ic is None else test.ic[:2].double()
+    with torch.no_grad():
+        whole = model(f, ic)
+        for n in (1, 7, train.time.n - 1):
+            assert torch.allclose(model(f[:, :n], ic), whole[:, :n], rtol=1e-12, atol=1e-12)
+    assert torch.allclose(tino.predict(model, f[:, :7], ic), whole[:, :7], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["don", "pod-don", "spod-don", "fno"])
+def test_others_need_the_whole_record(name, small_data):
+    train, test = small_data("burgers-0.1")
+    with pytest.raises(tino.TinoError, match=f"f has 7 times, the model was built for {train.time.n}$"):
+        tino.build(name, train)(test.f[:, :7])
+
+
 @pytest.mark.parametrize("name", ["tino", "trtino", "spod-trtino"])
 def test_options_keep_the_formula(name, small_data):
     train, test = small_data("burgers-0.1")
     state = torch.randn(len(train), 3, generator=torch.Generator().manual_seed(0))
     with_state = tino.Dataset(train.f, train.u, train.time, train.inputs, train.outputs, state)
-    model = separable(name, with_state, first_lag=1, project_sensors=False, snapshots="all").double().eval()
+    snapshots = "all" if name in SPATIAL_POD else "quartile"
+    model = separable(name, with_state, first_lag=1, project_sensors=False, snapshots=snapshots).double().eval()
     f, ic = test.f[:2].double(), state[:2].double()
     with torch.no_grad():
         assert torch.allclose(model(f, ic), by_the_formula(model, f, ic), rtol=1e-12, atol=1e-12)
@@ -86,6 +142,19 @@ def test_projected_sensors_lose_nothing_on_the_training_span(small_data):
     back = torch.linalg.pinv(projected)
     error = (gaussian.f.double() @ projected @ back - gaussian.f.double()).abs().max()
     assert error < 1e-5 * gaussian.f.abs().max()
+
+
+def test_what_the_projection_loses_is_reported(small_data):
+    problem = tino.problem("fitting-space", n_t=8, resolution=64)
+    gaussian, _ = tino.dataset(problem, train=40, test=1, show_progress=False)
+    model = separable("tino", gaussian)
+    modes = torch.linalg.svd(gaussian.f.double().flatten(0, 1), full_matrices=False)[2][: model.spec.sensors]
+    f = gaussian.f.double().flatten(0, 1)
+    lost = float((f - f @ modes.T @ modes).norm() / f.norm())
+    record = model.normalisation()["sensors"]
+    assert record["points"] == 64
+    assert record["used"] == model.spec.sensors
+    assert record["lost"] == pytest.approx(lost, rel=0.05)
 
 
 def test_pod_modes_are_taken_at_the_first_quartile(small_data):
@@ -122,6 +191,18 @@ def test_what_build_refuses(small_data):
         tino.build("trtin", train)
     with pytest.raises(tino.TinoError, match="snapshots is 'some'"):
         tino.build("tino", train, snapshots="some")
+    for name in ("tino", "don", "fno"):
+        with pytest.raises(tino.TinoError, match=f"{name} has no POD of y, so snapshots='all' means nothing"):
+            tino.build(name, train, snapshots="all")
+    with pytest.raises(tino.TinoError, match="tc-don has no delay mixer, so first_lag=1 means nothing"):
+        tino.build("tc-don", train, first_lag=1)
+    windows, _ = small_data("navier-stokes-ic")
+    lost = dataclasses.replace(windows, ic=None)
+    for name in ("pod-tino", "fno"):
+        with pytest.raises(tino.TinoError, match="cut into windows, which start from different states"):
+            tino.build(name, lost)
+        with pytest.raises(tino.TinoError, match=f"{name} takes an initial state of 576 numbers"):
+            tino.build(name, windows)(windows.f[:1])
     zero = tino.Dataset(0 * train.f, train.u, train.time, train.inputs, train.outputs)
     with pytest.raises(tino.TinoError, match="all zero"):
         tino.build("tino", zero, project_sensors=False)
@@ -131,7 +212,7 @@ def test_what_build_refuses(small_data):
     ("f", "message"),
     [
         (torch.zeros(2, 24, 23), "f has 23 sensors, the model was built for"),
-        (torch.zeros(2, 20, 24), "f has 20 times, the model was built for 24"),
+        (torch.zeros(2, 28, 24), r"f has 28 times, the model was built for 24 \(or fewer\)"),
         (torch.zeros(24, 24), "f has shape"),
     ],
 )

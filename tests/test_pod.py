@@ -32,3 +32,40 @@ def test_pod_is_the_svd_cut_at_1e_minus_6(shape, subtract_mean):
 def test_constant_snapshots_are_refused():
     with pytest.raises(tino.TinoError, match="are the same or zero"):
         pod(torch.ones(4, 3))
+
+
+@pytest.mark.parametrize("subtract_mean", [False, True])
+@pytest.mark.parametrize("shape", [(900, 700), (700, 900)])
+def test_random_projections_find_the_same_modes(shape, subtract_mean, monkeypatch):
+    """Where both sides are long: singular values down to the cut, and the space they span."""
+    generator = torch.Generator().manual_seed(1)
+    left = torch.linalg.qr(torch.randn(shape[0], 60, generator=generator, dtype=torch.float64)).Q
+    right = torch.linalg.qr(torch.randn(shape[1], 60, generator=generator, dtype=torch.float64)).Q
+    sigmas = 10.0 ** torch.linspace(0, -9, 60, dtype=torch.float64)
+    data = (left * sigmas) @ right.T + 1e-3
+    exact = pod(data, subtract_mean)
+    monkeypatch.setattr("tino.pod.LONG", 500)
+    monkeypatch.setattr("tino.pod._all_modes", None)  # the exact route is not taken
+    found = pod(data, subtract_mean)
+    assert len(found.modes) == len(exact.modes)
+    assert torch.allclose(found.sigmas, exact.sigmas, rtol=1e-6, atol=0)
+    overlap = torch.linalg.svdvals(found.modes @ exact.modes.T)
+    assert float(overlap.min()) > 1 - 1e-6
+    eye = torch.eye(len(found.modes), dtype=torch.float64)
+    assert torch.allclose(found.modes @ found.modes.T, eye, atol=1e-12)
+
+
+def test_many_modes_take_the_exact_route(monkeypatch):
+    data = torch.randn(600, 520, generator=torch.Generator().manual_seed(0))
+    exact = pod(data)
+    monkeypatch.setattr("tino.pod.LONG", 500)
+    assert torch.equal(pod(data).sigmas, exact.sigmas)
+
+
+def test_energies_and_what_the_cut_leaves():
+    data = torch.diag(torch.tensor([3.0, 2.0, 1.0, 1e-7])).double()
+    found = pod(data, subtract_mean=False)
+    assert len(found.modes) == 3
+    assert found.energy == pytest.approx(14.0)
+    assert [found.modes_for(share) for share in (0.5, 0.9, 0.95, 1.0)] == [1, 2, 3, None]
+    assert found.left == pytest.approx(1e-7 / 14**0.5, rel=0.1)

@@ -101,6 +101,7 @@ DERIVED = {  # from the definitions of the models: (causal, time-invariant)
     "spod-don": (False, False),
     "tc-don": (True, False),
     "tc-spod-don": (True, False),
+    "causality-don": (True, False),
     "tdnn": (True, True),
     "tino": (True, True),
     "pod-tino": (True, True),

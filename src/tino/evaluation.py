@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tino.data import Dataset, check_input, check_values
+from tino.data import Dataset, check_values
 from tino.errors import TinoError
 from tino.metrics import mse, relative_l2
 from tino.models.operator import Operator, call, model_name
@@ -53,7 +53,7 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
         raise TinoError(f"f must be a torch tensor, got {type(f).__name__}: wrap arrays in torch.as_tensor")
     outputs = f.shape[-1]
     if isinstance(model, Operator):
-        check_input(f, model.frame.time, model.frame.inputs)
+        model.check_shapes(f, ic)
         outputs = model.frame.outputs.size
     check_values(f, "f")
     if ic is not None:

@@ -2,7 +2,8 @@
 
 Each maps z (b, t, m) to h (b, t, width), or to h at the chosen ``times`` (s,) alone, (b, s, width); the
 global one, whose answer does not depend on time, returns (b, 1, width). All keep weights (t, m, width). Each
-declares ``causal`` and ``time_invariant``, from which a model derives its own properties.
+declares ``causal`` and ``time_invariant``, from which a model derives its own properties, and ``grid_only``: whether
+a time between two grid times means nothing to it (elsewhere it is seen as the last grid time before it).
 """
 
 import torch
@@ -21,6 +22,7 @@ class GlobalMixer(nn.Module):
 
     causal = False
     time_invariant = False
+    grid_only = False
 
     def __init__(self, n_t: int, m: int, width: int) -> None:
         super().__init__()
@@ -35,6 +37,7 @@ class MaskedMixer(nn.Module):
 
     causal = True
     time_invariant = False
+    grid_only = False
 
     def __init__(self, n_t: int, m: int, width: int) -> None:
         super().__init__()
@@ -55,6 +58,7 @@ class DelayMixer(nn.Module):
 
     causal = True
     time_invariant = True
+    grid_only = True
 
     def __init__(self, n_t: int, m: int, width: int, first_lag: int = 0) -> None:
         super().__init__()
@@ -62,21 +66,11 @@ class DelayMixer(nn.Module):
         self.weight, self.bias = _weights(n_t - first_lag, m, width)
 
     def forward(self, z: Tensor, times: Tensor | None = None, route: str = "fft") -> Tensor:
-        """All times by a zero-padded FFT (or ``route="direct"``); chosen times by one product each, but on a
-        GPU by the FFT too: there it is cheap, and reading the times would make the host wait."""
-        if times is not None and z.device.type == "cpu":
-            return _DelayAt.apply(z, self.weight, times.tolist(), self.first_lag) + self.bias
-        h = (self._fft(z) if route == "fft" else self._direct(z)) + self.bias
-        return h if times is None else h[:, times]
-
-    def _fft(self, z: Tensor) -> Tensor:
-        t, lags = z.shape[1], self.weight.shape[0]
-        n = t + lags  # long enough that nothing wraps around
-        spectrum = torch.einsum(
-            "btm,tmh->bth", torch.fft.rfft(z, n, dim=1), torch.fft.rfft(self.weight.flip(0), n, dim=0)
-        )
-        h = torch.fft.irfft(spectrum, n, dim=1)
-        return nn.functional.pad(h, (0, 0, self.first_lag, 0))[:, :t]
+        """By the route of ``_delay``, or by a direct convolution, which is causal to the last bit."""
+        if route == "direct":
+            h = self._direct(z) + self.bias
+            return h if times is None else h[:, times]
+        return _delay(z, self.weight, times, self.first_lag) + self.bias
 
     def _direct(self, z: Tensor) -> Tensor:
         lags = self.weight.shape[0]
@@ -93,6 +87,36 @@ class DelayMixer(nn.Module):
         state = torch.cat([state[:, 1:], z_i[:, None]], dim=1)
         seen = state[:, : self.weight.shape[0]]
         return seen.flatten(1) @ self.weight.flatten(0, 1) + self.bias, state
+
+
+class LateMixer(nn.Module):
+    """h_i = Σ_{k=1}^{i} W_{i-k} f_k: a delay without a bias that never sees f_0 (eq_causality_don).
+
+    Not time-invariant: a signal that starts with a jump at T_0 loses its first value, a later copy of it does not.
+    """
+
+    causal = True
+    time_invariant = False
+    grid_only = True
+
+    def __init__(self, n_t: int, m: int, width: int) -> None:
+        super().__init__()
+        self.weight, _ = _weights(n_t - 1, m, width)
+
+    def forward(self, z: Tensor, times: Tensor | None = None) -> Tensor:
+        return _delay(torch.cat([torch.zeros_like(z[:, :1]), z[:, 1:]], dim=1), self.weight, times)
+
+
+def _delay(z: Tensor, weight: Tensor, times: Tensor | None, first_lag: int = 0) -> Tensor:
+    """Σ_l W_l z_{i-l}: all times by a zero-padded FFT; chosen times by one product each, but on a GPU by the FFT
+    too: there it is cheap, and reading the times would make the host wait."""
+    if times is not None and z.device.type == "cpu":
+        return _DelayAt.apply(z, weight, times.tolist(), first_lag)  # pyright: ignore[reportReturnType]
+    t, lags = z.shape[1], weight.shape[0]
+    n = t + lags  # long enough that nothing wraps around
+    spectrum = torch.einsum("btm,tmh->bth", torch.fft.rfft(z, n, dim=1), torch.fft.rfft(weight.flip(0), n, dim=0))
+    h = nn.functional.pad(torch.fft.irfft(spectrum, n, dim=1), (0, 0, first_lag, 0))[:, :t]
+    return h if times is None else h[:, times]
 
 
 class _DelayAt(torch.autograd.Function):

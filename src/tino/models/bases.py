@@ -14,11 +14,20 @@ from tino.pod import Pod
 
 TRUNK_WIDTH = 512
 
+Rows = Tensor | slice  # which times of the grid: indices, or a stretch
+ALL = slice(None)
 
-def unit_range(points: Tensor) -> Tensor:
-    """Coordinates (n, d) shifted and scaled to [-1, 1] along each axis."""
-    low, high = points.amin(0), points.amax(0)
+
+def unit_range(points: Tensor, grid: Tensor | None = None) -> Tensor:
+    """Coordinates (n, d) shifted and scaled so that the grid's, or their own, fill [-1, 1] along each axis."""
+    grid = points if grid is None else grid
+    low, high = grid.amin(0), grid.amax(0)
     return 2 * (points - low) / (high - low) - 1
+
+
+def features_of_time(t: Tensor, time: TimeGrid) -> Tensor:
+    """What a network of t sees at times (s,) of the grid or between: (s, features), float64."""
+    return time_features(unit_range(t.double()[:, None], time.points[:, None]))
 
 
 class Constant(nn.Module):
@@ -31,7 +40,7 @@ class Constant(nn.Module):
         super().__init__()
         self.register_buffer("scale", torch.ones(()))
 
-    def expand(self, c: Tensor, times: Tensor | None = None) -> Tensor:
+    def expand(self, c: Tensor, times: Rows = ALL) -> Tensor:
         return c
 
     def project(self, u: Tensor) -> Tensor:
@@ -39,30 +48,40 @@ class Constant(nn.Module):
 
 
 class Trunk(nn.Module):
-    """φ_j = NN_trunk(y) or NN_trunk(t, y), learned with the rest: three linear maps, width 512."""
+    """φ_j = NN_trunk(y) or NN_trunk(t, y), learned with the rest: three linear maps, width 512.
+
+    With ``layers=1`` a single one and its activation, φ_j = σ(ω_j · t + ζ_j).
+    """
 
     scale: Tensor
     features: Tensor
 
-    def __init__(self, time: TimeGrid, outputs: Grid, modes: int, of_time: bool) -> None:
+    def __init__(self, time: TimeGrid, outputs: Grid, modes: int, of_time: bool, layers: int = 3) -> None:
         super().__init__()
-        self.of_time = of_time
-        features = coordinate_features(unit_range(outputs.points)) if outputs.shape else outputs.points
-        if of_time:
-            t = time_features(unit_range(time.points[:, None]))
-            x = len(features)
-            parts = [t[:, None].expand(-1, x, -1), features[None].expand(len(t), -1, -1)]
-            features = torch.cat(parts, dim=-1)  # (t, x, features)
+        self.of_time, self.time, self.outputs = of_time, time, outputs
+        features = self.features_at(time.points, outputs.points)
         self.register_buffer("features", features.to(torch.get_default_dtype()), persistent=False)
         self.register_buffer("scale", torch.ones(()))
-        self.net = mlp([features.shape[-1], TRUNK_WIDTH, TRUNK_WIDTH, modes])
+        net = mlp([features.shape[-1], *[TRUNK_WIDTH] * (layers - 1), modes])
+        self.net = net if layers > 1 else nn.Sequential(*net, nn.GELU())
 
-    def functions(self, times: Tensor | None = None) -> Tensor:
-        """φ: (x, J), or (s, x, J) where it depends on time."""
-        return self.net(self.features if times is None or not self.of_time else self.features[times])
+    def features_at(self, t: Tensor, y: Tensor) -> Tensor:
+        """What the network sees at times (s,) and points (x, d): (x, features), or (s, x, features) with time."""
+        grid = self.outputs.points
+        features = coordinate_features(unit_range(y.double(), grid)) if self.outputs.shape else y.double()
+        if not self.of_time:
+            return features
+        times = features_of_time(t, self.time)
+        return torch.cat(
+            [times[:, None].expand(-1, len(features), -1), features[None].expand(len(times), -1, -1)], dim=-1
+        )
 
-    def expand(self, c: Tensor, times: Tensor | None = None) -> Tensor:
-        phi = self.functions(times)
+    def expand(self, c: Tensor, times: Rows = ALL) -> Tensor:
+        return self.combine(c, self.features[times] if self.of_time else self.features)
+
+    def combine(self, c: Tensor, features: Tensor) -> Tensor:
+        """Σ_j c_j φ_j where the network sees these features: (b, s, J) -> (b, s, x)."""
+        phi = self.net(features)  # (x, J) or (s, x, J)
         if not self.of_time:
             return c @ phi.T
         if c.shape[1] == 1:  # the same coefficients at all times: one product
@@ -89,11 +108,11 @@ class PodModes(nn.Module):
         self.mean.copy_(pod.mean.view_as(self.mean))
         self.modes.copy_(pod.modes.view_as(self.modes))
 
-    def expand(self, c: Tensor, times: Tensor | None = None) -> Tensor:
+    def expand(self, c: Tensor, times: Rows = ALL) -> Tensor:
         if not self.of_time:
             return self.mean + c @ self.modes
-        modes, mean = (self.modes, self.mean) if times is None else (self.modes[:, times], self.mean[times])
-        return mean + (c[:, 0] @ modes.flatten(1)).view(-1, *mean.shape)
+        mean = self.mean[times]
+        return mean + (c[:, 0] @ self.modes[:, times].flatten(1)).view(-1, *mean.shape)
 
     def project(self, u: Tensor) -> Tensor:
         """The best coefficients of fields u (b, t, x): (b, t, J), or (b, 1, J) for modes of (t, y)."""

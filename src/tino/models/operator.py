@@ -1,11 +1,12 @@
 """What every model of tino is: built for grids, checked at its border, saved and loaded."""
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from tino.data import Dataset
@@ -27,11 +28,40 @@ class Frame:
     @staticmethod
     def of(name: str, train: Dataset) -> "Frame":
         state = 0 if train.ic is None else train.ic.shape[1]
+        if not state and "windows" in train.meta:
+            raise TinoError(f"{train.name} is cut into windows, which start from different states: give them as ic")
         return Frame(name, train.name, train.time, train.inputs, train.outputs, state)
 
     def record(self) -> dict[str, Any]:
         grids = {"inputs": grid_record(self.inputs), "outputs": grid_record(self.outputs)}
         return {**asdict(self), "time": asdict(self.time), **grids}
+
+    def time_index(self, t: Tensor, name: str) -> Tensor:
+        """Which grid times these are, (s,); an error names the first that is none."""
+        place = (t.double() - self.time.start) / self.time.step
+        index = place.round().long()
+        off = (place - index).abs() > 1e-4
+        if bool(off.any()):
+            given, near = float(t[off][0]), float(self.time.points[index[off][0]])
+            raise TinoError(f"{name} answers at its grid times only, {given:g} lies between: the nearest is {near:g}")
+        return index
+
+    def last_index(self, t: Tensor) -> Tensor:
+        """The last grid time t_i <= t of each, (s,)."""
+        place = (t.double() - self.time.start) / self.time.step
+        return (place + 1e-9).floor().long().clamp(0, self.time.n - 1)
+
+    def point_index(self, y: Tensor, name: str) -> Tensor:
+        """Which output points of the grid these are, (q,); an error names the first that is none."""
+        points = self.outputs.points
+        distance = torch.cdist(y.double(), points)
+        size, index = distance.min(1)
+        spacing = float((points.amax(0) - points.amin(0)).max()) / len(points) if points.shape[1] else 1.0
+        if bool((size > 1e-3 * spacing).any()):
+            given = y[size > 1e-3 * spacing][0].tolist()
+            hint = "tino, trtino and don have a learned basis that answers anywhere"
+            raise TinoError(f"{name} knows its output at the grid points only, {given} is none: {hint}")
+        return index
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> "Frame":
@@ -47,6 +77,16 @@ class Operator(nn.Module):
 
     frame: Frame
 
+    @property
+    def causal(self) -> bool | None:
+        """Whether no time sees the future, derived from the parts; None where they promise nothing."""
+        return None
+
+    @property
+    def time_invariant(self) -> bool | None:
+        """Whether a shifted input gives the shifted output, derived from the parts; None likewise."""
+        return None
+
     @abstractmethod
     def record(self) -> dict[str, Any]:
         """All the model is made of except its numbers, as plain JSON values."""
@@ -61,8 +101,9 @@ class Operator(nn.Module):
         if f.ndim != 3 or f.shape[2] != m:
             given = f"{f.shape[-1]} sensors" if f.ndim == 3 else f"shape {tuple(f.shape)}"
             raise TinoError(f"f has {given}, the model was built for (b, {n_t}, {m})")
-        if f.shape[1] != n_t:
-            raise TinoError(f"f has {f.shape[1]} times, the model was built for {n_t}")
+        if f.shape[1] != n_t and not (self.causal and 1 <= f.shape[1] < n_t):
+            fewer = " (or fewer)" if self.causal else ""
+            raise TinoError(f"f has {f.shape[1]} times, the model was built for {n_t}{fewer}")
         self._check_state(ic)
 
     def check_grids(self, data: Dataset) -> None:
@@ -75,8 +116,40 @@ class Operator(nn.Module):
 
     def _check_state(self, ic: Tensor | None) -> None:
         given, expected = 0 if ic is None else ic.shape[-1], self.frame.state
+        if expected and ic is None:
+            raise TinoError(f"{self.frame.model} takes an initial state of {expected} numbers, give it as ic")
         if given != expected:
             raise TinoError(f"the initial state has {given} numbers, the model was built for {expected}")
+
+    def query(
+        self, f: Tensor, t: Tensor | Sequence[float] | None = None, y: Tensor | None = None, ic: Tensor | None = None
+    ) -> Tensor:
+        """u at times t (s,) and points y (q, d), (b, s, q); all grid times or points where left out.
+
+        Between the grid's times and points it answers as its parts can: a learned basis at any point; a global mixer at
+        any time, a masked one with the past up to the last t_i <= t, a delay mixer at grid times only.
+        """
+        self.check_shapes(f, ic)
+        grid = self.frame.time
+        t = grid.points if t is None else torch.as_tensor(t, dtype=torch.float64, device="cpu")
+        if t.ndim != 1 or len(t) == 0:
+            raise TinoError(f"t has shape {tuple(t.shape)}, expected (s,) with one time or more")
+        slack = 1e-9 * (grid.stop - grid.start)
+        if not bool(((t >= grid.start - slack) & (t <= grid.stop + slack)).all()):
+            given = f"t reaches from {float(t.min()):g} to {float(t.max()):g}"
+            raise TinoError(f"{given}, the model was built for [{grid.start:g}, {grid.stop:g}]")
+        points = self.frame.outputs.points
+        y = points if y is None else torch.as_tensor(y, dtype=torch.float64, device="cpu")
+        if y.ndim != 2 or y.shape[1] != points.shape[1] or not bool(torch.isfinite(y).all()):
+            raise TinoError(f"y has shape {tuple(y.shape)}, expected finite coordinates (points, {points.shape[1]})")
+        with torch.no_grad():
+            return self._query(f, ic, t, y)
+
+    def _query(self, f: Tensor, ic: Tensor | None, t: Tensor, y: Tensor) -> Tensor:
+        """On the grid alone, where a model has nothing better."""
+        name = self.frame.model
+        times, points = self.frame.time_index(t, name), self.frame.point_index(y, name)
+        return call(self, f, ic)[:, times][:, :, points]
 
     def save(self, folder: str | Path) -> None:
         """Write model.safetensors and model.json into the folder, each whole or not at all."""

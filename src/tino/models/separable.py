@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 from tino.errors import unknown
 from tino.grids import TimeGrid
-from tino.layers.mixers import DelayMixer, GlobalMixer, MaskedMixer
-from tino.layers.mlp import mlp, time_features
-from tino.models.bases import Basis, Constant, PodModes, Trunk, unit_range
+from tino.layers.mixers import DelayMixer, GlobalMixer, LateMixer, MaskedMixer
+from tino.layers.mlp import mlp
+from tino.models.bases import ALL, Basis, Constant, PodModes, Rows, Trunk, features_of_time
 from tino.models.operator import Frame, Operator
 
 WIDTH = 128  # of the branch and of the time factor
 DELAY_WIDTH = 256  # of the delay mixer
-MIXERS = ("global", "masked", "delay")
-BASES = ("constant", "trunk(y)", "trunk(t,y)", "pod(y)", "pod(t,y)")
+MIXERS = ("global", "masked", "delay", "late")
+BASES = ("constant", "trunk(t)", "trunk(y)", "trunk(t,y)", "pod(y)", "pod(t,y)")
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,19 @@ class Spec:
 class Sensors(nn.Module):
     """z = f P: the sensors scaled to mean square 1, projected on the POD of the training inputs or not.
 
-    Never shifted: where nothing acts on the system, f = 0 must stay z = 0.
+    Never shifted: where nothing acts on the system, f = 0 must stay z = 0. ``left`` is the relative L2 error of the
+    training inputs on that POD, what the projection loses.
     """
 
     matrix: Tensor
+    left: Tensor
 
     def __init__(self, points: int, sensors: int) -> None:
         super().__init__()
         self.projects = sensors != points
         shape = (points, sensors) if self.projects else ()
         self.register_buffer("matrix", torch.ones(shape))
+        self.register_buffer("left", torch.zeros(()))
 
     def forward(self, f: Tensor) -> Tensor:
         return f @ self.matrix if self.projects else f * self.matrix
@@ -67,7 +70,7 @@ class TimeFactor(nn.Module):
     def __init__(self, time: TimeGrid, branch_modes: int, modes: int) -> None:
         super().__init__()
         self.shape = (branch_modes, modes)
-        features = time_features(unit_range(time.points[:, None]))
+        features = features_of_time(time.points, time)
         self.register_buffer("features", features.to(torch.get_default_dtype()), persistent=False)
         self.net = mlp([features.shape[1], WIDTH, WIDTH, branch_modes * modes])
         last = self.net[-1]
@@ -75,9 +78,23 @@ class TimeFactor(nn.Module):
         nn.init.normal_(last.weight, std=0.1 * (WIDTH * branch_modes) ** -0.5)
         nn.init.normal_(last.bias, std=branch_modes**-0.5)
 
-    def forward(self, times: Tensor | None = None) -> Tensor:
-        features = self.features if times is None else self.features[times]
+    def forward(self, times: Rows = ALL) -> Tensor:
+        return self.at(self.features[times])
+
+    def at(self, features: Tensor) -> Tensor:
+        """τ where the network sees these features of time (s, features)."""
         return self.net(features).unflatten(-1, self.shape)
+
+
+class OwnBranches(nn.Module):
+    """B_j(h) = Σ_k c_kj σ(h_kj): one hidden layer for each j, without biases (eq_causality_don)."""
+
+    def __init__(self, width: int, modes: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(modes, width // modes) * (width // modes) ** -0.5)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return torch.einsum("bsjk,jk->bsj", nn.functional.gelu(h).unflatten(-1, self.weight.shape), self.weight)
 
 
 class Separable(Operator):
@@ -91,10 +108,13 @@ class Separable(Operator):
         if spec.mixer == "delay":  # a linear convolution, then the three maps of the branch
             self.mixer = DelayMixer(n_t, m, DELAY_WIDTH, spec.first_lag)
             self.branch = mlp([DELAY_WIDTH, WIDTH, WIDTH, spec.branch_modes])
+        elif spec.mixer == "late":  # kernels of its own for each j, as many in all as above
+            self.mixer = LateMixer(n_t, m, DELAY_WIDTH)
+            self.branch = OwnBranches(DELAY_WIDTH, spec.branch_modes)
         else:  # the mixer is the first of the three maps
             self.mixer = (GlobalMixer if spec.mixer == "global" else MaskedMixer)(n_t, m, WIDTH)
             self.branch = nn.Sequential(nn.GELU(), *mlp([WIDTH, WIDTH, spec.branch_modes]))
-        width = self.mixer.bias.shape[0]
+        width = self.mixer.weight.shape[-1]
         self.initial = nn.Linear(frame.state, width, bias=False) if frame.state else None
         self.time_factor = TimeFactor(frame.time, spec.branch_modes, spec.modes) if spec.time_factor else None
         self.basis = _basis(frame, spec)
@@ -102,20 +122,43 @@ class Separable(Operator):
     # -- the formula ---------------------------------------------------------------------------------------
 
     def forward(self, f: Tensor, ic: Tensor | None = None, times: Tensor | None = None) -> Tensor:
-        """f (b, t, m), ic (b, k) -> u (b, t, x); with ``times`` (s,) only those times, (b, s, x)."""
+        """f (b, t, m), ic (b, k) -> u (b, t, x); with ``times`` (s,) only those times, (b, s, x).
+
+        A causal model also takes the first part of a record, and gives the first part of its answer.
+        """
         self.check_shapes(f, ic)
-        return self.basis.expand(self.coefficients(self.sensors(f), ic, times), times)
+        rows = slice(f.shape[1]) if times is None else times
+        return self.basis.expand(self.coefficients(self.sensors(f), ic, times), rows)
 
     def coefficients(self, z: Tensor, ic: Tensor | None = None, times: Tensor | None = None) -> Tensor:
         """The factors of φ_j from scaled sensors z (b, t, r): (b, s, J), or (b, 1, J) without time."""
+        rows = slice(z.shape[1]) if times is None else times
+        return self._combine(z, ic, times, None if self.time_factor is None else self.time_factor(rows))
+
+    def _combine(self, z: Tensor, ic: Tensor | None, times: Tensor | None, tau: Tensor | None) -> Tensor:
+        """Σ_p B_p(h; IC) τ_pj with the mixer read at grid times (s,) and τ (s, p, j) given."""
         h = self.mixer(z, times)  # (b, s, w)
         if self.initial is not None:
             assert ic is not None
             h = h + self.initial(ic)[:, None]
         c = self.branch(h)  # (b, s, p)
-        if self.time_factor is not None:
-            c = torch.matmul(c.transpose(0, 1), self.time_factor(times)).transpose(0, 1)  # (b, s, j)
+        if tau is not None:
+            c = torch.matmul(c.transpose(0, 1), tau).transpose(0, 1)  # (b, s, j)
         return c * self.basis.scale
+
+    def _query(self, f: Tensor, ic: Tensor | None, t: Tensor, y: Tensor) -> Tensor:
+        """Each part is read where it can be: the mixer on the grid, networks of t and y anywhere."""
+        name, basis, grids = self.frame.model, self.basis, self.frame
+        modes_of_time = isinstance(basis, PodModes) and basis.of_time
+        seen = grids.time_index(t, name) if self.mixer.grid_only or modes_of_time else grids.last_index(t)
+        tau = None
+        if self.time_factor is not None:
+            features = self.time_factor.features
+            tau = self.time_factor.at(features_of_time(t, grids.time).to(features))
+        c = self._combine(self.sensors(f), ic, seen, tau)
+        if isinstance(basis, Trunk):
+            return basis.combine(c, basis.features_at(t, y).to(basis.features))
+        return basis.expand(c, seen)[:, :, grids.point_index(y, name)]
 
     # -- what it guarantees --------------------------------------------------------------------------------
 
@@ -151,6 +194,7 @@ class Separable(Operator):
             "inputs": "f is scaled, never shifted: physical zero stays zero",
             "input_scale": float(torch.linalg.vector_norm(inputs, dim=0).mean() if inputs.ndim else inputs),
             "output_scale": scale if len(scale) > 1 else scale[0],
+            "sensors": {"points": self.frame.inputs.size, "used": self.spec.sensors, "lost": float(self.sensors.left)},
         }
 
 
@@ -158,6 +202,8 @@ def _basis(frame: Frame, spec: Spec) -> Basis:
     n_t, x = frame.time.n, frame.outputs.size
     if spec.basis == "constant":
         return Constant()
+    if spec.basis == "trunk(t)":
+        return Trunk(frame.time, frame.outputs, spec.modes, of_time=True, layers=1)
     if spec.basis.startswith("trunk"):
         return Trunk(frame.time, frame.outputs, spec.modes, of_time=spec.basis == "trunk(t,y)")
     return PodModes((n_t, x) if spec.basis == "pod(t,y)" else (x,), spec.modes)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from tino.data import Dataset
 from tino.errors import TinoError, unknown
@@ -17,6 +16,7 @@ from tino.models.unet import build_unet
 from tino.pod import Pod, pod
 
 TRUNK_MODES = 128  # J' and J where nothing else fixes them
+LATE_MODES = 16  # J of Causality-DON, each with 256 / 16 kernels: as many in all as the other delays have
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ MODELS: dict[str, Recipe | GridRecipe] = {
     "spod-don": Recipe("global", "pod(y)", True, "eq_spod_don", "DeepONet with spatial POD"),
     "tc-don": Recipe("masked", "trunk(t,y)", False, "eq_TC_DON", "time-causal DeepONet"),
     "tc-spod-don": Recipe("masked", "pod(y)", True, "eq_TC_SPOD_DON", "time-causal DeepONet, spatial POD"),
+    "causality-don": Recipe("late", "trunk(t)", False, "eq_causality_don", "Causality-DeepONet (time-only outputs)"),
     "tdnn": Recipe("delay", "constant", False, "section TDNN", "time-delay neural network (time-only outputs)"),
     "tino": Recipe("delay", "trunk(y)", False, "eq_TINO_txy", "time-invariant neural operator"),
     "pod-tino": Recipe("delay", "pod(y)", False, "section POD-TINO", "TINO with spatial POD"),
@@ -78,12 +79,17 @@ def build(
     that at least halves their number. ``first_lag``: 0, or 1 as in the paper's derivation.
     """
     recipe = model_recipe(name)
-    if isinstance(recipe, GridRecipe):
+    family = isinstance(recipe, Recipe)
+    if snapshots not in ("quartile", "all"):
+        raise TinoError(f"snapshots is '{snapshots}', expected 'quartile' or 'all'")
+    if snapshots != "quartile" and not (family and recipe.basis == "pod(y)"):
+        raise TinoError(f"{name} has no POD of y, so snapshots='{snapshots}' means nothing to it")
+    if first_lag and not (family and recipe.mixer == "delay"):
+        raise TinoError(f"{name} has no delay mixer, so first_lag={first_lag} means nothing to it")
+    if not family:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return recipe.build(name, train)
-    if snapshots not in ("quartile", "all"):
-        raise TinoError(f"snapshots is '{snapshots}', expected 'quartile' or 'all'")
     if first_lag not in (0, 1):
         raise TinoError(f"first_lag is {first_lag}, expected 0 or 1")
     basis = recipe.basis
@@ -92,21 +98,21 @@ def build(
             raise TinoError(f"{name} needs outputs in space for its POD, {train.name} has time-only outputs")
         if basis == "trunk(y)":
             basis = "constant"
-    if basis == "constant" and not isinstance(train.outputs, Point):
+    if basis in ("constant", "trunk(t)") and not isinstance(train.outputs, Point):
         raise TinoError(f"{name} has one output signal, {train.name} has {train.outputs.size} output points: use tino")
     modes, outputs = _output_pod(basis, train, snapshots)
     branch_modes = TRUNK_MODES if recipe.time_factor else modes
-    sensors = pod(train.f.flatten(0, 1), subtract_mean=False).modes if project_sensors else None
-    if sensors is not None and 2 * len(sensors) > train.inputs.size:
+    sensors = input_pod(train) if project_sensors else None
+    if sensors is not None and 2 * len(sensors.modes) > train.inputs.size:
         sensors = None
     spec = Spec(
         mixer=recipe.mixer,
         basis=basis,
         time_factor=recipe.time_factor,
-        sensors=train.inputs.size if sensors is None else len(sensors),
+        sensors=train.inputs.size if sensors is None else len(sensors.modes),
         branch_modes=branch_modes,
         modes=modes,
-        first_lag=first_lag if recipe.mixer == "delay" else 0,
+        first_lag=first_lag,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -121,27 +127,38 @@ def _output_pod(basis: str, train: Dataset, snapshots: str) -> tuple[int, Pod | 
     """J, and the POD of the outputs where the basis is one."""
     if basis == "constant":
         return 1, None
+    if basis == "trunk(t)":
+        return LATE_MODES, None
     if basis.startswith("trunk"):
         return TRUNK_MODES, None
-    if basis == "pod(t,y)":
-        found = pod(train.u.flatten(1))
-    elif snapshots == "all":
-        found = pod(train.u.flatten(0, 1))
-    else:
-        quartile = round((train.time.n - 1) / 4)  # the grid time nearest to T_0 + (T - T_0) / 4
-        found = pod(train.u[:, quartile])
+    found = output_pod(train, "of (t, y)" if basis == "pod(t,y)" else snapshots)
     return len(found.modes), found
 
 
-def _scale_inputs(model: Separable, train: Dataset, sensors: Tensor | None) -> None:
+def input_pod(data: Dataset) -> Pod:
+    """Of the inputs at all times, no mean subtracted: physical zero stays zero."""
+    return pod(data.f.flatten(0, 1), subtract_mean=False)
+
+
+def output_pod(data: Dataset, snapshots: str) -> Pod:
+    """Of the outputs as functions of y, at the first "quartile" of time or at "all" times, or "of (t, y)"."""
+    if snapshots == "of (t, y)":
+        return pod(data.u.flatten(1))
+    if snapshots == "all":
+        return pod(data.u.flatten(0, 1))
+    return pod(data.u[:, round((data.time.n - 1) / 4)])  # the grid time nearest to T_0 + (T - T_0) / 4
+
+
+def _scale_inputs(model: Separable, train: Dataset, sensors: Pod | None) -> None:
     size = train.f.double().square().mean().sqrt()
     if not size > 0:
         raise TinoError(f"the inputs of {train.name} are all zero: there is nothing to learn from")
     if sensors is None:
         model.sensors.matrix.copy_(1 / size)
     else:  # mean square 1 per projected sensor: the energy of m points now lies in r numbers
-        size = size * (train.inputs.size / len(sensors)) ** 0.5
-        model.sensors.matrix.copy_(sensors.T / size)
+        size = size * (train.inputs.size / len(sensors.modes)) ** 0.5
+        model.sensors.matrix.copy_(sensors.modes.T / size)
+        model.sensors.left.copy_(torch.tensor(sensors.left))
 
 
 def _scale_outputs(model: Separable, train: Dataset, outputs: Pod | None) -> None:

@@ -1,7 +1,6 @@
 """Figures of the paper's kind, as PNG bytes: loss curves, and input / truth / prediction / error."""
 
 import io
-import warnings
 
 import matplotlib
 
@@ -16,10 +15,7 @@ from matplotlib.tri import Triangulation
 from torch import Tensor
 
 from tino.data import Dataset
-from tino.errors import TinoError, TinoWarning
 from tino.grids import Grid, Point, TimeGrid, Triangle
-from tino.problems import Problem
-from tino.progress import progress
 from tino.runs import Run
 
 DPI = 110
@@ -74,25 +70,11 @@ def example(data: Dataset, prediction: Tensor, name: str) -> Figure:
     return _matrix(rows, data.time)
 
 
-def draw_samples(problem: Problem, count: int, seed: int, device: torch.device) -> Figure:
-    """Solve a few samples of a problem and draw them."""
-    if not 1 <= count <= 8:
-        raise TinoError(f"samples is {count}, expected 1 to 8")
-    for caution in problem.cautions():
-        warnings.warn(f"{problem.name}: {caution}", TinoWarning, stacklevel=2)
-    forcing = problem.law.sample(seed, 0, range(count)).to(device)
-    with progress(f"solving {problem.name}", problem.time.n - 1) as advance:
-        u = problem.solve(forcing, advance=advance).cpu()
-    if not bool(torch.isfinite(u).all()):
-        raise TinoError(f"the reference solution of {problem.name} is not finite with these options")
-    return samples(problem, problem.sensors(forcing).cpu(), u)
-
-
-def samples(problem: Problem, f: Tensor, u: Tensor) -> Figure:
-    """A few samples of a problem: signals, maps over space and time, or fields at several times."""
-    f_all, u_all, n = f.numpy(), u.numpy(), len(f)
-    time = problem.time
-    if isinstance(problem.outputs, Point):
+def draw_samples(data: Dataset) -> Figure:
+    """A few pairs of a dataset: signals, maps over space and time, or fields at several times."""
+    f_all, u_all, n = data.f.numpy(), data.u.numpy(), len(data)
+    time = data.time
+    if isinstance(data.outputs, Point):
         figure = Figure(figsize=(9, 2.0 * n), layout="constrained")
         for row, one_f, one_u in zip(figure.subplots(n, 2, squeeze=False), f_all, u_all, strict=True):
             for axes, values, title in zip(row, (one_f, one_u), ("input f(t)", "response u(t)"), strict=True):
@@ -100,16 +82,16 @@ def samples(problem: Problem, f: Tensor, u: Tensor) -> Figure:
                 axes.set_title(title, fontsize=10)
                 axes.spines[["top", "right"]].set_visible(False)
         return figure
-    if problem.outputs.points.shape[1] == 1:
+    if data.outputs.points.shape[1] == 1:
         figure = Figure(figsize=(7, 2.6 * n), layout="constrained")
         for row, one_f, one_u in zip(figure.subplots(n, 2, squeeze=False), f_all, u_all, strict=True):
-            _map(figure, row[0], time, "input f(t, x)", one_f, problem.inputs, "viridis", {})
-            _map(figure, row[1], time, "response u(t, x)", one_u, problem.outputs, "RdBu_r", {})
+            _map(figure, row[0], time, "input f(t, x)", one_f, data.inputs, "viridis", {})
+            _map(figure, row[1], time, "response u(t, x)", one_u, data.outputs, "RdBu_r", {})
         return figure
     rows = []
     for i, (one_f, one_u) in enumerate(zip(f_all, u_all, strict=True)):
-        rows.append((f"input {i}", one_f, problem.inputs, "viridis", {}))
-        rows.append((f"response {i}", one_u, problem.outputs, "RdBu_r", {}))
+        rows.append((f"input {i}", one_f, data.inputs, "viridis", {}))
+        rows.append((f"response {i}", one_u, data.outputs, "RdBu_r", {}))
     return _matrix(tuple(rows), time)
 
 

@@ -66,7 +66,7 @@ def objective(model: nn.Module, data: Dataset, device: torch.device) -> Objectiv
             inputs,
             ic,
             u,
-            lambda z, ic, times: basis.expand(model.coefficients(z, ic, times), times),
+            lambda z, ic, times: basis.expand(model.coefficients(z, ic, times), _all(times)),
             1.0,
             0.0,
         )

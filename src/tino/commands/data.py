@@ -1,0 +1,133 @@
+"""Commands about problems and their data."""
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.console import Console
+from tyro.conf import OmitArgPrefixes, Positional, arg
+
+from tino.commands.printing import empty_table, print_json, read_shard
+from tino.data import read_record
+from tino.devices import pick_device
+from tino.errors import TinoError
+from tino.files import whole_file
+from tino.generation import dataset, generate
+from tino.pod import CUT
+from tino.problems import problem, problem_names
+from tino.report.figures import draw_samples, png
+from tino.report.spectra import SHARES, pod_rows
+from tino.runs import DataOptions
+
+
+@dataclass(frozen=True)
+class Problems:
+    """List the problems: equation, grids, reference solver."""
+
+    json: bool = False
+    """Print JSON for scripts."""
+
+    def run(self) -> None:
+        chosen = [problem(name) for name in problem_names()]
+        records = [{"title": one.title, "section": one.section, **one.record()} for one in chosen]
+        if self.json:
+            return print_json(records)
+        table = empty_table("problem", "equation", "times", "sensors -> points")
+        for chosen in map(problem, problem_names()):
+            sizes = f"{chosen.inputs.size} -> {chosen.outputs.size}"
+            table.add_row(chosen.name, chosen.equation, str(chosen.time.n), sizes)
+        Console().print(table)
+
+
+@dataclass(frozen=True)
+class Show:
+    """Draw a few samples of a problem, and print how many POD modes its inputs and outputs need."""
+
+    problem: Annotated[Positional[str], arg(metavar="PROBLEM")]
+    """Name of the problem; 'tino problems' lists them."""
+    out: Path | None = None
+    """Picture to write; PROBLEM.png if left out."""
+    samples: int = 3
+    """How many samples to draw."""
+    pod: int = 100
+    """Training pairs behind the POD table; 0 leaves the table out."""
+    n_t: int | None = None
+    """Points in time; the paper's number if left out."""
+    resolution: int | None = None
+    """Points along each axis of space; the paper's number if left out."""
+    set: tuple[str, ...] = ()
+    """Other options of the problem as name=value, such as boundary=frozen."""
+    seed: int = 0
+    """Fixes which samples."""
+    device: str = "auto"
+    """Where the reference solver runs: cpu, cuda, or auto."""
+    json: bool = False
+    """Print JSON for scripts."""
+
+    def run(self) -> None:
+        if not 1 <= self.samples <= 8:
+            raise TinoError(f"samples is {self.samples}, expected 1 to 8")
+        if self.pod < 0:
+            raise TinoError(f"pod is {self.pod}, expected 0 or more")
+        chosen = DataOptions(n_t=self.n_t, resolution=self.resolution, set=self.set).problem(self.problem)
+        with tempfile.TemporaryDirectory() as folder:  # for a look, not for the cache
+            count = max(self.samples, self.pod)
+            train, _ = dataset(chosen, self.seed, count, 1, cache=folder, device=pick_device(self.device))
+            picture = png(draw_samples(train.take(slice(self.samples))))
+            rows = pod_rows(train) if self.pod and train.outputs.shape else []
+        path = self.out or Path(f"{chosen.name}.png")
+        with whole_file(path) as part:
+            part.write_bytes(picture)
+        if self.json:
+            return print_json({"picture": str(path), **chosen.record(), "pod": rows})
+        print(f"{chosen.title}: {chosen.equation}\nreference: {chosen.solver['name']}\npicture: {path}")
+        if rows:
+            print(f"\nPOD of {self.pod} training pairs; modes with σ_i / σ_max < {CUT:g} are cut")
+            _print_pod(rows)
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Make a problem's training and test set, or find them in the cache."""
+
+    problem: Annotated[Positional[str], arg(metavar="PROBLEM")]
+    """Name of the problem; 'tino problems' lists them."""
+    data: OmitArgPrefixes[DataOptions] = field(default_factory=DataOptions)
+    seed: int = 0
+    """Fixes every random number."""
+    shard: str = "1/1"
+    """i/n makes the i-th of n parts, for several processes or machines on one cache folder."""
+    device: str = "auto"
+    """Where the reference solver runs: cpu, cuda, or auto."""
+    json: bool = False
+    """Print JSON for scripts."""
+
+    def run(self) -> None:
+        chosen = self.data.problem(self.problem)
+        device = pick_device(self.device)
+        shard = read_shard(self.shard)
+        path = generate(chosen, self.seed, self.data.train, self.data.test, self.data.cache, device, shard=shard)
+        if path is None:
+            state = {"path": None, "shard": self.shard}
+            return (
+                print_json(state) if self.json else print(f"shard {self.shard} is done; the file waits for the others")
+            )
+        if self.json:
+            return print_json({"path": str(path), **read_record(path)})
+        size = path.stat().st_size / 2**20
+        print(f"{path}\n{self.data.train} training and {self.data.test} test pairs, {size:.0f} MiB")
+
+
+def _print_pod(rows: list[dict[str, Any]]) -> None:
+    table = empty_table("snapshots", "points", *[f"{100 * share:.7g} %" for share in SHARES], "kept", "lost")
+    for row in rows:
+        counts = [str(count) if count else "–" for count in row["modes_for_energy"].values()]
+        table.add_row(row["snapshots"], str(row["points"]), *counts, str(row["kept"]), f"{row['lost']:.1e}")
+    Console().print(table)
+    Console().print(
+        "Modes that hold a share of the energy, modes kept, and the relative L2 error these leave. The inputs' modes "
+        "are the family's sensors, where they are at most half the points; those of the first quartile of time the "
+        "basis of pod-tino, spod-trtino, spod-don and tc-spod-don; those of (t, y) pod-don's.",
+        style="dim",
+    )

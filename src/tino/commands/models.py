@@ -1,0 +1,154 @@
+"""Commands about models and their runs."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.console import Console
+from tyro.conf import OmitArgPrefixes, Positional, arg
+
+from tino.commands.printing import empty_table, print_json
+from tino.devices import pick_device
+from tino.errors import TinoError
+from tino.evaluation import evaluate
+from tino.models.zoo import MODELS, GridRecipe, Recipe
+from tino.properties import certify
+from tino.report.page import write_report
+from tino.report.tables import print_table, row
+from tino.runs import DataOptions, Run, read_run, train_run
+from tino.training import TrainConfig
+
+
+@dataclass(frozen=True)
+class Models:
+    """List the models: their parts, and what these guarantee."""
+
+    json: bool = False
+    """Print JSON for scripts."""
+
+    def run(self) -> None:
+        if self.json:
+            return print_json({name: _parts(recipe) for name, recipe in MODELS.items()})
+        table = empty_table("model", "mixer", "basis", "time factor", "what it is")
+        for name, recipe in MODELS.items():
+            parts = _parts(recipe)
+            factor = "yes" if parts.get("time_factor") else "–"
+            table.add_row(name, parts.get("mixer", "–"), parts.get("basis", "–"), factor, recipe.title)
+        Console().print(table)
+        Console().print(
+            "mixer: global sees past and future, masked the past, delay the past by lag alone.\n"
+            "Causal: masked and delay. Time-invariant: delay, no time factor, basis of y only.",
+            style="dim",
+        )
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a model on a problem, score and certify it, and keep all of it in a run folder."""
+
+    problem: Annotated[Positional[str], arg(metavar="PROBLEM")]
+    """Name of the problem; 'tino problems' lists them."""
+    model: Annotated[Positional[str], arg(metavar="MODEL")]
+    """Name of the model; 'tino models' lists them."""
+    out: Path | None = None
+    """Run folder to write; runs/PROBLEM/MODEL-SEED if left out."""
+    training: OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
+    data: OmitArgPrefixes[DataOptions] = field(default_factory=DataOptions)
+    json: bool = False
+    """Print JSON for scripts."""
+
+    def run(self) -> None:
+        folder = self.out or Path("runs") / self.problem / f"{self.model}-{self.training.seed}"
+        done = train_run(self.problem, self.model, folder, self.data, self.training)
+        if self.json:
+            return print_json(_summary(done))
+        print_table([row(done)])
+        print(f"kept in {folder}")
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Score a trained model on its test set again."""
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """Run folder written by 'tino train'."""
+    cache: Path | None = None
+    """Folder of the generated datasets."""
+    device: str = "auto"
+    """cpu, cuda, or auto."""
+    json: bool = False
+    """Print JSON for scripts."""
+
+    def run(self) -> None:
+        done = read_run(self.run_folder)
+        _, test = done.data(self.cache)
+        scores = evaluate(done.model().to(pick_device(self.device)), test)
+        if self.json:
+            return print_json(scores.record())
+        errors = f"MSE {scores.mse_mean:.3e} ± {scores.mse_sd:.3e}, relative L2 {scores.rel_l2_mean:.3e}"
+        print(f"{done.record['model']} on {done.record['problem']}, {len(test)} test samples: {errors}")
+
+
+@dataclass(frozen=True)
+class Certify:
+    """Measure whether trained models are causal and time-invariant, in float64."""
+
+    run_folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN")]
+    """Run folders written by 'tino train'."""
+    seed: int = 0
+    """Fixes the kicks that are tried."""
+    cache: Path | None = None
+    """Folder of the generated datasets."""
+    device: str = "auto"
+    """cpu, cuda, or auto."""
+    json: bool = False
+    """Print JSON for scripts."""
+
+    def run(self) -> None:
+        answers = []
+        for done in _runs(self.run_folders):
+            _, test = done.data(self.cache)
+            answers.append(certify(done.model().to(pick_device(self.device)), test, seed=self.seed))
+            if not self.json:
+                print(answers[-1])
+        if self.json:
+            print_json([answer.record() for answer in answers])
+
+
+@dataclass(frozen=True)
+class Report:
+    """Compare runs: print one table, and write a page with the table, loss curves and examples."""
+
+    run_folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN")]
+    """Run folders written by 'tino train'."""
+    out: Path = Path("report")
+    """Folder to write; its index.html is the page."""
+    cache: Path | None = None
+    """Folder of the generated datasets."""
+    device: str = "auto"
+    """Where the examples are predicted: cpu, cuda, or auto."""
+    json: bool = False
+    """Print JSON for scripts."""
+
+    def run(self) -> None:
+        runs = _runs(self.run_folders)
+        page = write_report(runs, self.out, self.cache, pick_device(self.device))
+        if self.json:
+            return print_json({"page": str(page), "runs": [_summary(done) for done in runs]})
+        print_table([row(done) for done in runs])
+        print(f"page: {page}")
+
+
+def _parts(recipe: Recipe | GridRecipe) -> dict[str, Any]:
+    return {key: value for key, value in vars(recipe).items() if not callable(value)}
+
+
+def _runs(folders: tuple[Path, ...]) -> list[Run]:
+    if not folders:
+        raise TinoError("name at least one run folder, such as runs/duffing/tino-0")
+    return [read_run(folder) for folder in folders]
+
+
+def _summary(done: Run) -> dict[str, Any]:
+    scores = {key: done.scores[key] for key in ("mse_mean", "mse_sd", "rel_l2_mean")}
+    return {"folder": str(done.folder), **done.record, **scores, "certificate": done.certificate}
