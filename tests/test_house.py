@@ -15,7 +15,7 @@ SOURCE = ROOT / "src" / "tino"
 
 # from left to right: a module imports only from rooms to its left (or from its own room)
 LINE = [
-    "version errors devices files progress grids",
+    "version errors devices environment files progress grids",
     "inputs",
     "solvers",
     "problems",
@@ -29,6 +29,7 @@ LINE = [
     "evaluation",
     "properties",
     "runs",
+    "bench",
     "report",
     "commands",
     "cli",

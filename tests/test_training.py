@@ -8,7 +8,10 @@ import torch
 from conftest import FAMILY, PAIRS, separable
 
 import tino
-from tino.training.loop import draw_times, objective
+from tino.training.batches import draw_times, split
+from tino.training.checkpoint import read_checkpoint
+from tino.training.loop import Training
+from tino.training.objective import Objective
 
 CPU = torch.device("cpu")
 FAST = tino.TrainConfig(epochs=20, batch_size=12, times=8, lr=3e-3, device="cpu")
@@ -49,8 +52,8 @@ def test_the_objective_is_the_mse_of_the_field(name, small_data):
     train, _ = small_data("burgers-0.1")
     model = tino.build(name, train)
     with torch.no_grad():
-        goal = objective(model, train, CPU)
-        loss = (goal.output(goal.inputs, goal.ic, None) - goal.target).square().mean()
+        goal = Objective(model, train, CPU)
+        loss = goal(torch.arange(len(train)), None)
         field = (model(train.f) - train.u).square().mean()
     assert float(goal.weight * loss + goal.constant) == pytest.approx(float(field), rel=1e-4)
 
@@ -76,14 +79,14 @@ def test_any_module_can_be_trained(small_data):
 def test_times_are_drawn_one_from_each_stretch():
     generator = torch.Generator().manual_seed(0)
     seen = set()
-    for _ in range(200):
-        times = draw_times(10, 4, generator)
-        assert times is not None
-        assert all(2.5 * i - 1 < t < 2.5 * (i + 1) for i, t in enumerate(times.tolist()))
-        seen.update(times.tolist())
+    drawn = draw_times(10, 4, 200, generator)
+    assert drawn is not None
+    for times in drawn.tolist():
+        assert all(2.5 * i - 1 < t < 2.5 * (i + 1) for i, t in enumerate(times))
+        seen.update(times)
     assert seen == set(range(10))
-    assert draw_times(10, 0, generator) is None
-    assert draw_times(10, 10, generator) is None
+    assert draw_times(10, 0, 1, generator) is None
+    assert draw_times(10, 10, 1, generator) is None
 
 
 def test_a_loss_that_turns_nan_stops_with_one_line(small_data):
@@ -109,7 +112,12 @@ def test_history_is_a_table():
         ({"batch_size": -1}, "batch_size is -1"),
         ({"times": -1}, "times is -1"),
         ({"lr": 0.0}, "lr is 0.0"),
-        ({"optimizer": "sgd"}, "optimizer is 'sgd', expected 'soap' or 'adam'"),
+        ({"optimizer": "sgd"}, "optimizer is 'sgd', expected one of soap, adam, adamw"),
+        ({"precision": "half"}, "precision is 'half', expected one of float32"),
+        ({"validation": 1.0}, "validation is 1.0, expected a number from 0 to below 1"),
+        ({"patience": 3}, "patience needs samples to watch"),
+        ({"budget": "soon"}, "budget is 'soon', expected a time such as 60s"),
+        ({"budget": "60s", "steps": 3}, "steps and budget both say"),
     ],
 )
 def test_options_are_checked(options, message):
@@ -154,7 +162,7 @@ def test_float64_data_and_models_work(name, small_data, tmp_path):
 def test_states_are_checked_in_training_too(small_data):
     train, _ = small_data("burgers-0.1")
     with_state = dataclasses.replace(train, ic=torch.zeros(len(train), 3))
-    with pytest.raises(tino.TinoError, match="initial state has 0 numbers, the model was built for 3"):
+    with pytest.raises(tino.TinoError, match="tino takes an initial state of 3 numbers"):
         tino.fit(tino.build("tino", with_state), train, FAST)
     with pytest.raises(tino.TinoError, match="initial state has 3 numbers, the model was built for 0"):
         tino.fit(tino.build("tino", train), with_state, FAST)
@@ -166,3 +174,135 @@ def test_adam_learns_too(small_data):
     config = tino.TrainConfig(epochs=20, batch_size=12, times=0, optimizer="adam", lr=1e-3)
     history = tino.fit(model, train, config, show_progress=False)
     assert history.loss[-1] < history.loss[0]
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+@pytest.mark.parametrize(("optimizer", "options"), [("soap", {}), ("adam", {"average": 0.9}), ("adamw", {"clip": 1.0})])
+def test_a_stopped_run_goes_on_to_the_same_bits(optimizer, options, small_data, tmp_path, monkeypatch):
+    """Stopped by a signal in the middle of an epoch, twice, with validation: the weights of an uninterrupted run."""
+    train, _ = small_data("burgers-0.1")
+    config = tino.TrainConfig(
+        steps=60,
+        batch_size=5,
+        times=8,
+        optimizer=optimizer,
+        validation=0.25,
+        device="cpu",
+        weight_decay=0.01,
+        **options,
+    )
+    whole = tino.build("spod-trtino", train)
+    expected = tino.fit(whole, train, config, show_progress=False)
+    path = tmp_path / "checkpoint.safetensors"
+
+    class Interrupted(Training):
+        def agreed(self, stop, save, look):
+            return super().agreed(self.step in (7, 33), save, look)
+
+    monkeypatch.setattr("tino.training.loop.Training", Interrupted)
+    for last in (7, 33):
+        with pytest.raises(tino.errors.Stopped, match=f"stopped after step {last}; the state is kept"):
+            tino.fit(tino.build("spod-trtino", train), train, config, False, path, resume=True)
+    again = tino.build("spod-trtino", train)
+    found = tino.fit(again, train, config, False, path, resume=True)
+    assert torch.equal(weights(again), weights(whole))
+    assert found.loss == expected.loss
+    assert found.validation == expected.validation
+
+
+def test_a_checkpoint_of_another_run_is_refused(small_data, tmp_path):
+    train, _ = small_data("duffing")
+    path = tmp_path / "checkpoint.safetensors"
+    often = dataclasses.replace(FAST, save_every=0.0)
+    tino.fit(tino.build("tino", train), train, often, False, path)
+    other = dataclasses.replace(FAST, lr=1e-4)
+    with pytest.raises(tino.TinoError, match=r"belongs to a run with lr = 0.003, not 0.0001: give the same options"):
+        tino.fit(tino.build("tino", train), train, other, False, path, resume=True)
+    path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(tino.TinoError, match="is damaged or no checkpoint"):
+        tino.fit(tino.build("tino", train), train, FAST, False, path, resume=True)
+
+
+def test_a_loss_that_turns_nan_keeps_the_last_good_state(small_data, tmp_path, monkeypatch):
+    train, _ = small_data("duffing")
+    path = tmp_path / "checkpoint.safetensors"
+
+    class Bad(Training):
+        def update_average(self):
+            if self.step == 9:
+                with torch.no_grad():
+                    self.parameters[0].fill_(torch.inf)
+
+    monkeypatch.setattr("tino.training.loop.Training", Bad)
+    with pytest.raises(tino.TinoError, match="the weights are not finite after step 9"):
+        tino.fit(tino.build("tino", train), train, dataclasses.replace(FAST, save_every=0.0), False, path)
+    assert read_checkpoint(path)["step"] == 8
+    assert all(bool(torch.isfinite(w).all()) for w in read_checkpoint(path)["weights"])
+
+
+def test_validation_chooses_the_best_weights_and_stops_early(small_data):
+    train, _ = small_data("duffing")
+    config = tino.TrainConfig(epochs=200, batch_size=6, times=4, lr=0.05, validation=0.25, patience=3, device="cpu")
+    model = tino.build("trtino", train)
+    history = tino.fit(model, train, config, show_progress=False)
+    assert history.steps < 200 * 3  # 18 samples are fitted, 6 watched
+    _, watched = split(train, config)
+    assert watched is not None
+    assert len(watched) == 6
+    best = min(value for value in history.validation if not math.isnan(value))
+    assert tino.evaluate(model, watched).mse_mean == pytest.approx(best, rel=1e-3)
+
+
+def test_averaged_weights_are_the_result(small_data, monkeypatch):
+    train, _ = small_data("duffing")
+    seen = []
+
+    class Watched(Training):
+        def update_average(self):
+            super().update_average()
+            seen.append(weights(self.model))
+
+    monkeypatch.setattr("tino.training.loop.Training", Watched)
+    model = tino.build("trtino", train)
+    tino.fit(model, train, dataclasses.replace(FAST, average=0.8), show_progress=False)
+    start = mean = weights(tino.build("trtino", train))
+    for step, latest in enumerate(seen, 1):
+        decay = min(0.8, step / (step + 9))
+        mean = decay * mean + (1 - decay) * latest
+    assert torch.allclose(weights(model), mean, atol=1e-6)
+    assert not torch.allclose(weights(model), start, atol=1e-3)
+
+
+def test_a_budget_is_kept_and_the_rate_follows_the_clock(small_data):
+    train, _ = small_data("duffing")
+    config = tino.TrainConfig(budget="1.5s", batch_size=12, times=8, device="cpu")
+    history = tino.fit(tino.build("tino", train), train, config, show_progress=False)
+    assert history.steps > 3
+    assert history.lr[-1] < 0.2 * max(history.lr)
+
+
+@pytest.mark.parametrize("precision", ["float64", "bfloat16", "tf32"])
+def test_precisions(precision, small_data):
+    train, _ = small_data("burgers-0.1")
+    model = tino.build("spod-trtino", train)
+    before = tino.evaluate(model, train).mse_mean
+    tino.fit(model, train, dataclasses.replace(FAST, precision=precision), show_progress=False)
+    assert next(model.parameters()).dtype == torch.float32
+    assert tino.evaluate(model, train).mse_mean < before
+
+
+def test_data_that_stay_away_give_the_same_weights(small_data, monkeypatch):
+    """As on a GPU that is too full: batches travel one by one."""
+    train, _ = small_data("burgers-0.1")
+    ends = []
+    for resident in (True, False):
+        if not resident:
+            monkeypatch.setattr(Objective, "_settle", lambda self, values: values)
+            monkeypatch.setattr(Objective, "_take", lambda self, values, index: values[index].clone())
+        model = tino.build("don", train)
+        tino.fit(model, train, FAST, show_progress=False)
+        ends.append(weights(model))
+    assert torch.equal(*ends)

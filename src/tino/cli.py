@@ -9,8 +9,8 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, subcommand
 
 from tino.commands.data import Generate, Problems, Show
-from tino.commands.models import Certify, Evaluate, Models, Report, Train
-from tino.errors import TinoError, TinoWarning
+from tino.commands.models import Bench, Certify, Evaluate, Models, Report, Train
+from tino.errors import Stopped, TinoError, TinoWarning
 from tino.version import VERSION
 
 ABOUT = """Learn how physical systems respond over time.
@@ -24,6 +24,7 @@ Command = (
     | Annotated[Show, subcommand("show")]
     | Annotated[Generate, subcommand("generate")]
     | Annotated[Train, subcommand("train")]
+    | Annotated[Bench, subcommand("bench")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[Certify, subcommand("certify")]
     | Annotated[Report, subcommand("report")]
@@ -48,6 +49,9 @@ def run(arguments: list[str]) -> int:
             command.run()
         except BrokenPipeError:  # the reader of our output has enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except Stopped as error:
+            print(f"tino: {error}", file=sys.stderr)
+            return error.status
         except (TinoError, OSError) as error:
             print(f"tino: {error}", file=sys.stderr)
             return 1

@@ -63,7 +63,7 @@ class Dataset:
         """The problem it came from, or 'own data'."""
         return str(self.meta.get("problem", "own data"))
 
-    def take(self, samples: slice) -> "Dataset":
+    def take(self, samples: slice | Tensor) -> "Dataset":
         """Some of the samples."""
         ic = None if self.ic is None else self.ic[samples]
         return replace(self, f=self.f[samples], u=self.u[samples], ic=ic)

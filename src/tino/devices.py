@@ -1,5 +1,9 @@
 """Where computations run."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 import torch
 
 from tino.errors import TinoError
@@ -20,3 +24,17 @@ def pick_device(name: str | torch.device) -> torch.device:
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise TinoError(f"device '{name}' was asked for, but there are {torch.cuda.device_count()} GPUs")
     return device
+
+
+@contextmanager
+def products(tf32: bool = False) -> Iterator[None]:
+    """Whether matrix products and convolutions on a GPU may drop to TF32's 10 bits for the time of a block."""
+    places: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
+    before = [place.allow_tf32 for place in places]
+    for place in places:
+        place.allow_tf32 = tf32
+    try:
+        yield
+    finally:
+        for place, value in zip(places, before, strict=True):
+            place.allow_tf32 = value

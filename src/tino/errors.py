@@ -16,6 +16,14 @@ class CertificateError(TinoError):
     """A property derived from a model's parts that the measurement contradicts."""
 
 
+class Stopped(TinoError):
+    """Training that was asked to stop, and kept its state."""
+
+    def __init__(self, step: int, number: int) -> None:
+        super().__init__(f"stopped after step {step}; the state is kept, --resume goes on from there")
+        self.status = 128 + number
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> TinoError:
     """The error for a name that is not registered, with the nearest known ones."""
     known = sorted(known)

@@ -52,7 +52,8 @@ def _plain_lines(label: str, total: float) -> Advance:
         if seconds < due and not ended:
             return
         due = seconds + NEXT
-        line = f"{label}: {100 * done / total:.0f} % after {seconds:.0f} s  {note}".rstrip()
+        left = f", {seconds * (total - done) / done:.0f} s left" if 0 < done < total - 1e-9 else ""
+        line = f"{label}: {100 * done / total:.0f} % after {seconds:.0f} s{left}  {note}".rstrip()
         print(line, file=sys.stderr, flush=True)
 
     return advance

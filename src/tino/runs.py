@@ -1,22 +1,22 @@
 """A run: one model trained on one problem, kept in a folder a person can read.
 
-run.json          problem, data, training options, versions, seconds
+config.json       problem, model, data and training options, as asked for
+environment.json  versions, device, commit
+checkpoint.safetensors   while it trains: all that --resume needs
 model.json        what the model is made of          model.safetensors   its numbers
 history.csv       loss by epoch                      scores.json         errors on the test set
 certificate.json  causality and time invariance, measured
+run.json          all of it in short; written last: its presence says that the run is finished
 """
 
-import platform
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy
-import torch
-
 from tino.data import Dataset
 from tino.devices import pick_device
+from tino.environment import device_name, environment, peak_memory
 from tino.errors import TinoError
 from tino.evaluation import evaluate
 from tino.files import check_writable, read_json, write_json, write_text
@@ -26,7 +26,11 @@ from tino.models.store import load, save
 from tino.models.zoo import build, model_recipe
 from tino.problems import Problem, problem
 from tino.properties import certify
-from tino.training import TrainConfig, fit
+from tino.training import TrainConfig, distributed, fit
+from tino.training.checkpoint import check_room
+from tino.training.loop import Log
+
+CHECKPOINT = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True)
@@ -104,44 +108,90 @@ class Run:
             raise TinoError(f"{self.folder / 'history.csv'} is not a readable loss history") from error
 
 
-def train_run(name: str, model_name: str, folder: Path, data: DataOptions, config: TrainConfig) -> Run:
-    """The whole line for one model: dataset, model, training, scores, certificate, all kept in the folder."""
+def train_run(
+    name: str,
+    model_name: str,
+    folder: Path,
+    data: DataOptions,
+    config: TrainConfig,
+    resume: bool = False,
+    log: Log | None = None,
+) -> Run | None:
+    """The whole line for one model: dataset, model, training, scores, certificate, all kept in the folder.
+
+    Started by torchrun, the processes train together, and all but the first return None.
+    """
+    with distributed.processes(config.device) as device:
+        config = replace(config, device=device)
+        return _train_run(name, model_name, folder, data, config, resume, log)
+
+
+def _train_run(
+    name: str, model_name: str, folder: Path, data: DataOptions, config: TrainConfig, resume: bool, log: Log | None
+) -> Run | None:
     device = pick_device(config.device)
     chosen = data.problem(name)
     model_recipe(model_name)  # what is wrong is told before any work is done
     check_writable(folder)
-    train, test = dataset(chosen, config.seed, data.train, data.test, data.cache, device)
+    checkpoint = folder / CHECKPOINT
+    if resume and (folder / "run.json").exists():
+        raise TinoError(f"the run in {folder} is finished: there is nothing to resume")
+    if checkpoint.exists() and not resume:
+        raise TinoError(f"{folder} holds an unfinished run: go on with --resume, or delete {checkpoint}")
+    sets = (chosen, config.seed, data.train, data.test, data.cache, device)
+    train, test = distributed.first_then_others(lambda: dataset(*sets))
     model = build(model_name, train, config.seed)
+    parameters = sum(p.numel() for p in model.parameters())
+    check_room(folder, parameters, config.optimizer, averaged=bool(config.average or config.validation))
+    first = distributed.rank() == 0
+    if first:
+        (folder / "run.json").unlink(missing_ok=True)  # from here to the end the folder holds no finished run
+        record = {
+            "problem": name,
+            "model": model_name,
+            "training": asdict(config),
+            "data": _data_record(data, config, train),
+        }
+        write_json(folder / "config.json", record)
+        write_json(folder / "environment.json", environment(device))
     started = time.perf_counter()
-    history = fit(model, train, config)
-    seconds = time.perf_counter() - started
-    (folder / "run.json").unlink(missing_ok=True)  # from here to the end the folder holds no finished run
+    history = fit(model, train, config, True, checkpoint, resume, log)
+    seconds = max(time.perf_counter() - started, history.seconds[-1] if history.seconds else 0.0)
+    if not first:
+        return None
     save(model, folder)
     write_text(folder / "history.csv", history.csv())
     scores = evaluate(model, test)
     write_json(folder / "scores.json", scores.record())
     certificate = certify(model, test)
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": numpy.__version__}
+    write_json(folder / "certificate.json", certificate.record())
     record = {
         "problem": name,
         "model": model_name,
-        "parameters": sum(p.numel() for p in model.parameters()),
+        "parameters": parameters,
         "train_seconds": seconds,
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "epochs": len(history.loss),
+        "steps": history.steps,
+        "peak_memory_bytes": peak_memory(device),
+        "device": device_name(device),
         "training": asdict(config),
-        "data": {
-            "options": data.options(),
-            "seed": config.seed,
-            "train": data.train,
-            "test": data.test,
-            "checksum": train.meta["checksum"],
-            "parameters_sha256": train.meta["parameters_sha256"],
-        },
-        "versions": {"tino": train.meta["version"], **versions},
+        "data": _data_record(data, config, train),
+        "versions": environment(device)["versions"],
     }
-    write_json(folder / "certificate.json", certificate.record())
     write_json(folder / "run.json", record)
+    checkpoint.unlink(missing_ok=True)  # the run is whole without it
     return Run(folder, record, scores.record(), certificate.record())
+
+
+def _data_record(data: DataOptions, config: TrainConfig, train: Dataset) -> dict[str, Any]:
+    return {
+        "options": data.options(),
+        "seed": config.seed,
+        "train": data.train,
+        "test": data.test,
+        "checksum": train.meta["checksum"],
+        "parameters_sha256": train.meta["parameters_sha256"],
+    }
 
 
 def read_run(folder: Path) -> Run:

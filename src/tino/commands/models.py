@@ -1,5 +1,7 @@
 """Commands about models and their runs."""
 
+import sys
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -7,16 +9,18 @@ from typing import Annotated, Any
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from tino.commands.printing import empty_table, print_json
+from tino.bench import cells, run_bench
+from tino.commands.printing import empty_table, print_json, read_shard
 from tino.devices import pick_device
 from tino.errors import TinoError
 from tino.evaluation import evaluate
 from tino.models.zoo import MODELS, GridRecipe, Recipe
 from tino.properties import certify
-from tino.report.page import write_report
-from tino.report.tables import print_table, row
+from tino.report.page import write_figures, write_report
+from tino.report.tables import print_table, result_row, row
 from tino.runs import DataOptions, Run, read_run, train_run
 from tino.training import TrainConfig
+from tino.training.tensorboard import tensorboard_log
 
 
 @dataclass(frozen=True)
@@ -54,16 +58,58 @@ class Train:
     """Run folder to write; runs/PROBLEM/MODEL-SEED if left out."""
     training: OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
     data: OmitArgPrefixes[DataOptions] = field(default_factory=DataOptions)
+    resume: bool = False
+    """Go on from the checkpoint in the run folder, where there is one."""
+    tensorboard: bool = False
+    """Write the losses for TensorBoard too, into RUN/tensorboard."""
     json: bool = False
     """Print JSON for scripts."""
 
     def run(self) -> None:
         folder = self.out or Path("runs") / self.problem / f"{self.model}-{self.training.seed}"
-        done = train_run(self.problem, self.model, folder, self.data, self.training)
+        with tensorboard_log(folder / "tensorboard" if self.tensorboard else None) as log:
+            done = train_run(self.problem, self.model, folder, self.data, self.training, self.resume, log)
+        if done is None:
+            return None
+        write_figures(done, self.data.cache, pick_device(self.training.device))
         if self.json:
             return print_json(_summary(done))
         print_table([row(done)])
         print(f"kept in {folder}")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Train many cells (problem, model, seed), skip the finished ones, and print one table."""
+
+    problems: Annotated[tuple[str, ...], arg(metavar="PROBLEM [PROBLEM ...]")]
+    """Names of problems."""
+    models: Annotated[tuple[str, ...], arg(metavar="MODEL [MODEL ...]")]
+    """Names of models; each is trained on each problem."""
+    seeds: Annotated[tuple[int, ...], arg(metavar="SEED [SEED ...]")] = (0,)
+    """Each seed fixes a cell's data, initial weights and batches."""
+    out: Path = Path("results/bench")
+    """Folder of the results, OUT/PROBLEM/MODEL-SEED.json; a cell that has one is not run again."""
+    runs: Path = Path("runs/bench")
+    """Folder of the runs themselves: weights, checkpoints, histories."""
+    shard: str = "1/1"
+    """i/n runs every n-th cell beginning with the i-th, for several machines."""
+    training: OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
+    data: OmitArgPrefixes[DataOptions] = field(default_factory=DataOptions)
+    json: bool = False
+    """Print JSON for scripts."""
+
+    def run(self) -> None:
+        todo = cells(self.problems, self.models, self.seeds, read_shard(self.shard))
+        with redirect_stdout(sys.stderr):
+            found, failed = run_bench(todo, self.out, self.runs, self.data, self.training)
+        if self.json:
+            print_json({"results": found, "failed": {str(cell): reason for cell, reason in failed.items()}})
+        elif found:
+            print_table([result_row(record) for record in found])
+            print(f"kept in {self.out}")
+        if failed:
+            raise TinoError(f"{len(failed)} of {len(todo)} cells failed: {', '.join(f'({cell})' for cell in failed)}")
 
 
 @dataclass(frozen=True)

@@ -79,19 +79,18 @@ def build(
     that at least halves their number. ``first_lag``: 0, or 1 as in the paper's derivation.
     """
     recipe = model_recipe(name)
-    family = isinstance(recipe, Recipe)
     if snapshots not in ("quartile", "all"):
         raise TinoError(f"snapshots is '{snapshots}', expected 'quartile' or 'all'")
-    if snapshots != "quartile" and not (family and recipe.basis == "pod(y)"):
+    if first_lag not in (0, 1):
+        raise TinoError(f"first_lag is {first_lag}, expected 0 or 1")
+    if snapshots != "quartile" and getattr(recipe, "basis", "") != "pod(y)":
         raise TinoError(f"{name} has no POD of y, so snapshots='{snapshots}' means nothing to it")
-    if first_lag and not (family and recipe.mixer == "delay"):
+    if first_lag and getattr(recipe, "mixer", "") != "delay":
         raise TinoError(f"{name} has no delay mixer, so first_lag={first_lag} means nothing to it")
-    if not family:
+    if isinstance(recipe, GridRecipe):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return recipe.build(name, train)
-    if first_lag not in (0, 1):
-        raise TinoError(f"first_lag is {first_lag}, expected 0 or 1")
     basis = recipe.basis
     if isinstance(train.outputs, Point):
         if basis == "pod(y)":

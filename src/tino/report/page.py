@@ -52,6 +52,12 @@ def write_report(runs: list[Run], folder: Path, cache: Path | None, device: torc
     return folder / "index.html"
 
 
+def write_figures(run: Run, cache: Path | None, device: torch.device) -> None:
+    """The loss curve and an example, as loss.png and example.png in the run's own folder."""
+    _keep(loss_curves([run]), run.folder / "loss.png")
+    _keep(_example(run, _typical([run]), cache, device)[2], run.folder / "example.png")
+
+
 def _typical(runs: list[Run]) -> int:
     """The test sample all models of a problem are shown on: the best one's with the median error."""
     errors = min(runs, key=lambda run: run.scores["mse_mean"]).scores["mse"]

@@ -1,6 +1,8 @@
 """The table of a report: one row a run, ours beside the paper's figure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -43,18 +45,22 @@ HEADINGS = {
 
 
 def row(run: Run) -> Row:
-    record, scores = run.record, run.scores
+    return result_row({**run.record, **run.scores, **run.certificate})
+
+
+def result_row(record: Mapping[str, Any]) -> Row:
+    """Of a run's records laid together, or of a cell's result."""
     printed = PAPER.get(record["problem"], {}).get(record["model"])
     return Row(
         problem=record["problem"],
         model=record["model"],
-        mse=_short(scores["mse_mean"]),
-        sd=_short(scores["mse_sd"]),
-        rel_l2=_short(scores["rel_l2_mean"]),
+        mse=_short(record["mse_mean"]),
+        sd=_short(record["mse_sd"]),
+        rel_l2=_short(record["rel_l2_mean"]),
         parameters=f"{record['parameters'] / 1e6:.2f}M",
         seconds=f"{record['train_seconds']:.0f}",
-        causal="yes" if run.certificate["causal"] else "no",
-        time_invariant="yes" if run.certificate["time_invariant"] else "no",
+        causal="yes" if record["causal"] else "no",
+        time_invariant="yes" if record["time_invariant"] else "no",
         paper=_short(printed[0]) if printed else "–",
         paper_sd=_short(printed[1]) if printed else "–",
     )

@@ -1,10 +1,16 @@
 """How a model is trained; the same for every model unless a user says otherwise."""
 
+import math
+import re
 from dataclasses import dataclass
 
 import torch
 
+from tino.data import Dataset
 from tino.errors import TinoError
+
+RATES = {"soap": 1e-2, "adam": 2e-3, "adamw": 2e-3}  # the highest learning rate where none is given
+PRECISIONS = ("float32", "tf32", "bfloat16", "float64")
 
 
 @dataclass(frozen=True)
@@ -13,41 +19,111 @@ class TrainConfig:
 
     epochs: int = 500
     """Passes over the training samples."""
-    batch_size: int = 200
-    """Samples in a step."""
+    steps: int | None = None
+    """Steps to take, in place of epochs."""
+    budget: str | None = None
+    """Wall-clock time to train for, such as 60s, 5m or 1h, in place of epochs: the schedule follows the clock."""
+    batch_size: int | None = None
+    """Samples in a step; if left out the paper's: 200 for ODEs and one dimension of space, 100 above."""
     times: int = 32
     """Random times of each sample that enter a step; 0 takes them all."""
     optimizer: str = "soap"
-    """soap (preconditioned, fewer steps) or adam (cheaper steps)."""
-    lr: float = 1e-2
-    """Highest learning rate; it warms up over the first 5 % of the steps, then falls along a cosine."""
+    """soap (preconditioned, fewer steps), adam or adamw (cheaper steps)."""
+    lr: float | None = None
+    """Highest learning rate; if left out 0.01 for soap, 0.002 for adam and adamw."""
+    warmup: float = 0.05
+    """Share of the steps over which the rate rises; then it falls along a cosine to zero."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay of soap and adamw."""
+    clip: float = 0.0
+    """Largest norm of a gradient; 0 does not clip."""
+    average: float = 0.0
+    """Decay of a running average of the weights, such as 0.999, which then is the result; 0 takes the last weights."""
+    validation: float = 0.0
+    """Share of the training samples kept aside to watch; the weights that do best on them are the result."""
+    patience: int = 0
+    """Stop early after this many looks (one a hundredth of the training) without a better validation; 0 never."""
+    precision: str = "float32"
+    """float32; tf32 or bfloat16 (faster products on a GPU, fewer digits); float64."""
+    save_every: float = 30.0
+    """Seconds between two checkpoints."""
     seed: int = 0
     """Fixes the batches and the times drawn; in 'tino train' the data and the initial weights too."""
     device: str = "auto"
     """cpu, cuda, or auto: cuda where there is one."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size"):
-            if getattr(self, name) < 1:
-                raise TinoError(f"{name} is {getattr(self, name)}, expected 1 or more")
-        if self.times < 0:
-            raise TinoError(f"times is {self.times}, expected 0 (all) or more")
-        if not self.lr > 0:
+        for name in ("epochs", "steps", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise TinoError(f"{name} is {value}, expected 1 or more")
+        for name in ("times", "patience", "weight_decay", "clip", "save_every"):
+            if not getattr(self, name) >= 0:
+                raise TinoError(f"{name} is {getattr(self, name)}, expected 0 or more")
+        for name in ("warmup", "average", "validation"):
+            if not 0 <= getattr(self, name) < 1:
+                raise TinoError(f"{name} is {getattr(self, name)}, expected a number from 0 to below 1")
+        if self.lr is not None and not self.lr > 0:
             raise TinoError(f"lr is {self.lr}, expected a positive number")
-        if self.optimizer not in ("soap", "adam"):
-            raise TinoError(f"optimizer is '{self.optimizer}', expected 'soap' or 'adam'")
+        if self.optimizer not in RATES:
+            raise TinoError(f"optimizer is '{self.optimizer}', expected one of {', '.join(RATES)}")
+        if self.precision not in PRECISIONS:
+            raise TinoError(f"precision is '{self.precision}', expected one of {', '.join(PRECISIONS)}")
+        if self.patience and not self.validation:
+            raise TinoError("patience needs samples to watch: set validation too, such as 0.1")
+        if self.steps is not None and self.budget is not None:
+            raise TinoError("steps and budget both say how long to train: give one of them")
+        self.budget_seconds()
+
+    def budget_seconds(self) -> float | None:
+        if self.budget is None:
+            return None
+        found = re.fullmatch(r"(\d+(?:\.\d*)?)(s|m|h|)", self.budget.strip())
+        if not found or not float(found[1]) > 0:
+            raise TinoError(f"budget is '{self.budget}', expected a time such as 60s, 5m or 1h")
+        return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+    @property
+    def rate(self) -> float:
+        """The highest learning rate."""
+        return RATES[self.optimizer] if self.lr is None else self.lr
+
+    def batch(self, data: Dataset) -> int:
+        """Samples in a step on that dataset."""
+        paper = 200 if data.outputs.points.shape[1] <= 1 else 100
+        return min(self.batch_size or paper, len(data))
+
+    def lr_at(self, done: float) -> float:
+        """The learning rate after the share ``done`` of the training: a linear rise, then half a cosine."""
+        if done < self.warmup:
+            return self.rate * done / self.warmup
+        return self.rate * 0.5 * (1 + math.cos(math.pi * (min(done, 1.0) - self.warmup) / (1 - self.warmup)))
 
 
 def make_optimizer(config: TrainConfig, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
-    if config.optimizer == "adam":
-        return torch.optim.Adam(parameters, lr=config.lr)
+    """The optimiser of that name; on a GPU Adam's rate lies there, so that a captured step can read it."""
+    rate: float | torch.Tensor = config.rate
+    if config.optimizer in ("adam", "adamw"):
+        on_gpu = parameters[0].is_cuda
+        if on_gpu:
+            rate = torch.tensor(config.rate, device=parameters[0].device)
+        decay = config.weight_decay if config.optimizer == "adamw" else 0.0
+        return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, fused=True, capturable=on_gpu)
     from pytorch_optimizer import SOAP  # here, so that all else runs where it is not installed
 
     return SOAP(
         parameters,
-        lr=config.lr,
+        lr=config.rate,
         betas=(0.95, 0.95),
-        weight_decay=0.0,
+        weight_decay=config.weight_decay,
         precondition_frequency=10,
         max_precondition_dim=256,  # wider sides stay as they are: their factors would cost more than the step
     )
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], torch.Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate

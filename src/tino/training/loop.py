@@ -1,148 +1,309 @@
 """The training loop: one page, to be read in one sitting."""
 
-import csv
-import io
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from tino.data import Dataset
-from tino.devices import pick_device
-from tino.errors import TinoError
-from tino.models.bases import Trunk
-from tino.models.operator import Operator, call, model_name
-from tino.models.separable import Separable
-from tino.progress import progress
-from tino.training.config import TrainConfig, make_optimizer
+from tino.devices import pick_device, products
+from tino.errors import Stopped, TinoError
+from tino.models.operator import Operator, model_name
+from tino.progress import Advance, progress
+from tino.training import distributed
+from tino.training.batches import draws, split
+from tino.training.checkpoint import read_checkpoint, write_checkpoint
+from tino.training.config import TrainConfig, make_optimizer, set_rate
+from tino.training.history import History
+from tino.training.objective import Objective
+from tino.training.step import Step
+
+LOOK = 1.0  # seconds between two looks at the losses, which make the host wait for the device
+VALIDATIONS = 100  # looks at the validation samples in a whole training
+
+Log = Callable[[int, dict[str, float]], None]  # log(step, {"loss": ..., "lr": ..., "validation": ...})
 
 
-@dataclass
-class History:
-    """The mean training MSE, the learning rate and the seconds so far, for each epoch."""
+def fit(
+    model: nn.Module,
+    train: Dataset,
+    config: TrainConfig | None = None,
+    show_progress: bool = True,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    log: Log | None = None,
+) -> History:
+    """Train the model on the dataset, in place, by minimising the MSE (eq_loss_func).
 
-    loss: list[float] = field(default_factory=list)
-    lr: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-
-    def csv(self) -> str:
-        text = io.StringIO()
-        rows = csv.writer(text, lineterminator="\n")
-        rows.writerow(["epoch", "loss", "lr", "seconds"])
-        for epoch, (loss, lr, seconds) in enumerate(zip(self.loss, self.lr, self.seconds, strict=True), 1):
-            rows.writerow([epoch, f"{loss:.6e}", f"{lr:.6e}", f"{seconds:.3f}"])
-        return text.getvalue()
-
-
-@dataclass(frozen=True)
-class Objective:
-    """What a step compares: the model's output for (inputs, ic) at chosen times with the target there.
-
-    Its mean squared difference times ``weight``, plus ``constant``, is the MSE of the field.
+    With a ``checkpoint`` file the state is kept there every half minute, and on Ctrl-C or SIGTERM; ``resume`` goes on
+    from it to the very weights an uninterrupted run ends with (on a CPU, to the bit).
     """
-
-    inputs: Tensor  # (n, t, r)
-    ic: Tensor | None  # (n, k)
-    target: Tensor  # (n, t, j), or (n, 1, j)
-    output: Callable[[Tensor, Tensor | None, Tensor | None], Tensor]
-    weight: float
-    constant: float
-
-
-def objective(model: nn.Module, data: Dataset, device: torch.device) -> Objective:
-    """The field's MSE; for an orthonormal basis its equal in the far fewer coefficients of the basis."""
-    dtype = next((p.dtype for p in model.parameters()), data.f.dtype)
-    f, u = data.f.to(device, dtype), data.u.to(device, dtype)
-    ic = None if data.ic is None else data.ic.to(device, dtype)
-    if not isinstance(model, Separable):
-        return Objective(f, ic, u, lambda f, ic, times: call(model, f, ic)[:, _all(times)], 1.0, 0.0)
-    inputs = model.sensors(f)
-    basis = model.basis
-    if isinstance(basis, Trunk):
-        return Objective(
-            inputs,
-            ic,
-            u,
-            lambda z, ic, times: basis.expand(model.coefficients(z, ic, times), _all(times)),
-            1.0,
-            0.0,
-        )
-    target = basis.project(u)
-    parts = zip(u.split(50), target.split(50), strict=True)
-    left = sum(float((field - basis.expand(c)).square().sum()) for field, c in parts) / u.numel()
-    return Objective(inputs, ic, target, model.coefficients, target.numel() / u.numel(), left)
-
-
-def fit(model: nn.Module, train: Dataset, config: TrainConfig | None = None, show_progress: bool = True) -> History:
-    """Train the model on the dataset, in place, by minimising the MSE (eq_loss_func)."""
     config = config or TrainConfig()
     if isinstance(model, Operator):
         model.check_grids(train)
     device = pick_device(config.device)
-    model.to(device).train()
-    with torch.no_grad():
-        goal = objective(model, train, device)
-    optimizer = make_optimizer(config, [p for p in model.parameters() if p.requires_grad])
-    n, n_t = len(train), goal.target.shape[1]
-    batch = min(config.batch_size, n)
-    steps = config.epochs * math.ceil(n / batch)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _cosine(step, steps))
-    generator = torch.Generator().manual_seed(config.seed)
-    scale = 1.0 / (float(goal.target.square().mean()) or 1.0)  # a loss of order one keeps the optimisers' eps small
-    history = History()
-    start = time.perf_counter()
-
-    def step(samples: Tensor, times: Tensor | None) -> Tensor:
-        """One step on a batch -> its summed loss, still on the device: nothing here waits for it."""
-        ic = None if goal.ic is None else goal.ic[samples]
-        output = goal.output(goal.inputs[samples], ic, times)  # (b, s, j)
-        target = goal.target[samples] if times is None else goal.target[samples[:, None], times]
-        loss = (output - target).square().mean()
-        optimizer.zero_grad(set_to_none=True)
-        (scale * loss).backward()
-        optimizer.step()
-        schedule.step()
-        return loss.detach() * len(samples)
-
-    with progress(f"training {model_name(model)}", config.epochs, show_progress) as advance:
-        for epoch in range(1, config.epochs + 1):
-            total = torch.zeros((), device=device)
-            try:
-                for picked in torch.randperm(n, generator=generator).split(batch):
-                    times = draw_times(n_t, config.times, generator)
-                    total += step(picked.to(device), None if times is None else times.to(device))
-            except torch.linalg.LinAlgError:  # pyright: ignore[reportPrivateImportUsage]  # a preconditioner met numbers that are not finite
-                total.fill_(torch.nan)
-            history.loss.append(goal.weight * float(total) / n + goal.constant)
-            history.lr.append(float(schedule.get_last_lr()[0]))
-            history.seconds.append(time.perf_counter() - start)
-            if not math.isfinite(history.loss[-1]):
-                where = f"epoch {epoch}, learning rate {history.lr[-1]:.1e}"
-                raise TinoError(f"the loss is {history.loss[-1]} at {where}: try a smaller lr")
-            advance(1, f"loss {history.loss[-1]:.2e}")
+    with _precision(model, config):
+        run = Training(model.to(device).train(), train, config, device)
+        if resume and checkpoint is not None and checkpoint.exists():
+            run.restore(checkpoint)
+        show = show_progress and distributed.rank() == 0
+        with (
+            _signals(checkpoint is not None) as asked,
+            progress(f"training {model_name(model)}", run.length, show) as advance,
+        ):
+            run.go(asked, checkpoint, advance, log)
+        run.take_result()
     model.eval()
-    return history
+    return run.history
 
 
-def draw_times(n_t: int, count: int, generator: torch.Generator) -> Tensor | None:
-    """One random time from each of ``count`` equal stretches of the grid, (s,); None for all times."""
-    if count == 0 or count >= n_t:
-        return None
-    edges = torch.arange(count + 1, dtype=torch.float64) * (n_t / count)
-    draws = edges[:-1] + torch.rand(count, generator=generator, dtype=torch.float64) * (n_t / count)
-    return draws.long().clamp(max=n_t - 1)
+@dataclass(frozen=True)
+class Taken:
+    """A step that was taken: its loss, still on the device, and what held then."""
+
+    loss: Tensor
+    lr: float
+    seconds: float
+    validation: float
 
 
-def _cosine(step: int, steps: int) -> float:
-    """Linear warm-up over the first 5 % of the steps, then half a cosine to zero."""
-    warm = max(1, steps // 20)
-    if step < warm:
-        return (step + 1) / warm
-    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+class Training:
+    """The state of a run: what a checkpoint keeps, and what the config and the data give again."""
+
+    def __init__(self, model: nn.Module, train: Dataset, config: TrainConfig, device: torch.device) -> None:
+        self.model, self.config, self.device = model, config, device
+        fitted, watched = split(train, config)
+        self.objective = Objective(model, fitted, device)
+        self.watched = None if watched is None else Objective(model, watched, device)
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.optimizer = make_optimizer(config, self.parameters)
+        self.n, self.batch = len(fitted), config.batch(fitted)
+        self.epoch_steps = math.ceil(self.n / self.batch)
+        self.steps = config.steps or config.epochs * self.epoch_steps
+        self.budget = config.budget_seconds()
+        if self.budget is not None and distributed.size() > 1:
+            raise TinoError("a budget is for one process: with torchrun give epochs or steps")
+        self.length = self.budget or float(self.steps)
+        # what a checkpoint keeps, beside the weights and the optimiser
+        self.step, self.seconds, self.epoch_loss = 0, 0.0, 0.0
+        self.average = [p.detach().clone() for p in self.parameters] if config.average else None
+        self.best: list[Tensor] | None = None  # weights, where validation samples choose them
+        self.best_loss, self.last_loss, self.looks_since = math.inf, math.nan, 0
+        self.history = History()
+
+    def done(self) -> float:
+        """The share of the training that lies behind."""
+        return min(1.0, self.step / self.steps if self.budget is None else self.seconds / self.budget)
+
+    # -- the loop ------------------------------------------------------------------------------------------
+
+    def go(self, asked: list[int], checkpoint: Path | None, advance: Advance, log: Log | None) -> None:
+        step = Step(self.objective, self.optimizer, self.config)
+        start = looked = saved = time.perf_counter() - self.seconds
+        shown, first, drawn = 0.0, self.step, -1
+        waiting: list[Taken] = []
+        order, times = torch.empty(0), None
+
+        def look() -> None:
+            """Wait for the device, and tell how it goes."""
+            nonlocal looked, shown
+            self.take_losses(waiting, checkpoint)
+            waiting.clear()
+            looked = time.perf_counter()
+            rate = (self.step - first) / max(looked - begun, 1e-9)
+            latest = self.history.loss[-1] if self.history.loss else math.nan
+            advance(self.done() * self.length - shown, f"loss {latest:.2e}, {rate:.0f} steps/s")
+            shown = self.done() * self.length
+            if log is not None and self.history.loss:
+                log(self.step, {"loss": latest, "lr": self.history.lr[-1], "validation": self.last_loss})
+
+        begun = time.perf_counter()
+        while self.done() < 1 and not (self.config.patience and self.looks_since >= self.config.patience):
+            epoch, place = divmod(self.step, self.epoch_steps)
+            if drawn != epoch:
+                order, times = draws(self.config, self.n, self.epoch_steps, self.objective.n_t, epoch, self.device)
+                drawn = epoch
+            half = 0.5 / self.steps if self.budget is None else 0.0  # the middle of the step: neither end has rate 0
+            rate = self.config.lr_at(self.done() + half)
+            set_rate(self.optimizer, rate)
+            picked = order[place * self.batch : (place + 1) * self.batch]
+            before = math.floor(VALIDATIONS * self.done())
+            try:
+                loss = step(picked, None if times is None else times[place])
+            except torch.linalg.LinAlgError:  # pyright: ignore[reportPrivateImportUsage]  # a factor is not finite
+                waiting.append(Taken(torch.tensor(math.nan), rate, self.seconds, self.last_loss))
+                self.step += 1
+                look()  # ends the run
+                raise
+            self.step += 1
+            now = time.perf_counter()
+            self.seconds = now - start
+            self.update_average()
+            if self.watched is not None and (math.floor(VALIDATIONS * self.done()) > before or self.done() == 1):
+                self.validate()
+            waiting.append(Taken(loss, rate, self.seconds, self.last_loss))
+            stop, save, due = self.agreed(bool(asked), now - saved > self.config.save_every, now - looked > LOOK)
+            if due or save or stop or self.done() == 1:
+                look()
+            if checkpoint is not None and (save or stop) and self.done() < 1:
+                self.save(checkpoint)
+                saved = time.perf_counter()
+            if stop and self.done() < 1:
+                raise Stopped(self.step, asked[0] if asked else signal.SIGTERM)
+        if waiting:
+            look()
+
+    def agreed(self, stop: bool, save: bool, look: bool) -> tuple[bool, bool, bool]:
+        """What is to be done after this step; several processes agree on it, at the ends of epochs."""
+        if distributed.size() == 1:
+            return stop, save, look
+        if self.step % self.epoch_steps and self.done() < 1:
+            return False, False, False
+        first = distributed.rank() == 0  # its clock counts
+        flags = torch.tensor([stop, save and first, look and first], dtype=torch.float32, device=self.device)
+        stop, save, look = (bool(flag) for flag in distributed.summed(flags).tolist())
+        return stop, save, look
+
+    def take_losses(self, waiting: list[Taken], checkpoint: Path | None) -> None:
+        """Losses from the device into the history; one that is not finite ends the run."""
+        if not waiting:
+            return
+        total = distributed.summed(torch.stack([taken.loss.to(self.device) for taken in waiting]))
+        first = self.step - len(waiting)
+        for i, loss in enumerate((total / distributed.size()).tolist()):
+            epoch, place = divmod(first + i, self.epoch_steps)
+            if not math.isfinite(loss):
+                where = f"epoch {epoch + 1}, learning rate {waiting[i].lr:.1e}, step {first + i + 1}"
+                kept = checkpoint is not None and checkpoint.exists()
+                last = f"the last good state is kept in {checkpoint}; " if kept else ""
+                raise TinoError(f"the loss is {loss} at {where}: {last}try a smaller lr")
+            self.epoch_loss += loss * min(self.batch, self.n - place * self.batch)
+            if place + 1 == self.epoch_steps or first + i + 1 == self.steps:
+                seen = min(self.n, (place + 1) * self.batch)
+                mean = self.objective.weight * self.epoch_loss / seen + self.objective.constant
+                rate = self.config.lr_at((first + i + 1) / self.steps) if self.budget is None else waiting[i].lr
+                self.history.add(mean, rate, waiting[i].seconds, waiting[i].validation)
+                self.epoch_loss = 0.0
+        self.history.steps = self.step
+
+    # -- weights that are not simply the last ---------------------------------------------------------------
+
+    def update_average(self) -> None:
+        if self.average is not None:
+            decay = min(self.config.average, self.step / (self.step + 9))  # the start is forgotten sooner
+            with torch.no_grad():
+                for mean, weight in zip(self.average, self.parameters, strict=True):
+                    mean.lerp_(weight, 1 - decay)
+
+    def validate(self) -> None:
+        """The loss on the samples kept aside, with the weights that would be the result now."""
+        assert self.watched is not None
+        last = [p.detach().clone() for p in self.parameters]
+        self.put(self.average)
+        with torch.no_grad():
+            samples = torch.arange(len(self.watched.inputs), device=self.device).split(self.batch)
+            total = sum(float(self.watched(part, None)) * len(part) for part in samples)
+        self.put(last if self.average else None)
+        mean = total / len(self.watched.inputs)
+        self.last_loss = self.watched.weight * mean + self.watched.constant
+        self.looks_since += 1
+        if self.last_loss < self.best_loss:
+            self.best_loss, self.looks_since = self.last_loss, 0
+            self.best = [p.detach().clone() for p in self.average or self.parameters]
+
+    def take_result(self) -> None:
+        """The weights of the trained model: the best on validation, the average, or the last."""
+        self.put(self.best or self.average)
+
+    def put(self, weights: list[Tensor] | None) -> None:
+        """These weights into the model; none changes nothing."""
+        with torch.no_grad():
+            for p, weight in zip(self.parameters, weights or self.parameters, strict=True):
+                p.copy_(weight)
+
+    # -- checkpoints ----------------------------------------------------------------------------------------
+
+    KEPT = ("step", "seconds", "epoch_loss", "average", "best", "best_loss", "last_loss", "looks_since")
+
+    def save(self, path: Path) -> None:
+        if not all(bool(torch.isfinite(p).all()) for p in self.parameters):
+            raise TinoError(f"the weights are not finite after step {self.step}: try a smaller lr")
+        if distributed.rank() == 0:
+            state = {
+                "identity": self.identity(),
+                "weights": [p.detach() for p in self.parameters],
+                "optimizer": self.optimizer.state_dict(),
+                "history": asdict(self.history),
+                **{name: getattr(self, name) for name in self.KEPT},
+            }
+            write_checkpoint(path, state)
+
+    def restore(self, path: Path) -> None:
+        state = read_checkpoint(path)
+        held, own = state["identity"], self.identity()
+        for name in own:
+            if held.get(name) != own[name]:
+                raise TinoError(
+                    f"{path} belongs to a run with {name} = {held.get(name)}, not {own[name]}: give the same options"
+                )
+        self.put(state["weights"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        for name in self.KEPT:
+            value = state[name]
+            setattr(self, name, [w.to(self.device) for w in value] if isinstance(value, list) else value)
+        self.history = History(**state["history"])
+
+    def identity(self) -> dict[str, object]:
+        """What must be the same for a checkpoint to be continued."""
+        config = {key: value for key, value in asdict(self.config).items() if key not in ("device", "save_every")}
+        return {**config, "samples": self.n, "weights": [list(p.shape) for p in self.parameters]}
 
 
-def _all(times: Tensor | None) -> Tensor | slice:
-    return slice(None) if times is None else times
+@contextmanager
+def _precision(model: nn.Module, config: TrainConfig) -> Iterator[None]:
+    before = next((p.dtype for p in model.parameters()), torch.float32)
+    if config.precision == "float64":
+        model.double()
+    with products(tf32=config.precision == "tf32"):
+        yield
+    model.to(before)
+
+
+@contextmanager
+def _signals(active: bool) -> Iterator[list[int]]:
+    """Signals that ask to stop, as they come; a second one stops at once."""
+    asked: list[int] = []
+    if not active or threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def note(number: int, _: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+# SHIM
+def objective(model, data, device):
+    return Objective(model, data, device)
+
+
+def draw_times(n_t, count, generator):
+    from tino.training.batches import draw_times as d
+
+    t = d(n_t, count, 1, generator)
+    return None if t is None else t[0]

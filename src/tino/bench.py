@@ -1,0 +1,116 @@
+"""Many (problem, model, seed) cells: each trained like any run, its result one small JSON file.
+
+OUT/PROBLEM/MODEL-SEED.json is written when a cell is finished, so that a bench that was stopped, or is spread over
+machines, does each cell once. The runs themselves, with weights and checkpoints, lie in a folder of their own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tino.environment import commit
+from tino.errors import Stopped, TinoError
+from tino.files import read_json, write_json
+from tino.models.zoo import model_recipe
+from tino.problems import problem
+from tino.runs import DataOptions, Run, read_run, train_run
+from tino.training import TrainConfig
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one problem from one seed."""
+
+    problem: str
+    model: str
+    seed: int
+
+    @property
+    def path(self) -> Path:
+        """Where its result lies in a folder of results."""
+        return Path(self.problem) / f"{self.model}-{self.seed}.json"
+
+    def __str__(self) -> str:
+        return f"{self.problem}, {self.model}, seed {self.seed}"
+
+
+def cells(problems: Sequence[str], models: Sequence[str], seeds: Sequence[int], shard: tuple[int, int]) -> list[Cell]:
+    """Every combination, a problem's together; of n shards every n-th cell, beginning with the i-th."""
+    if not 1 <= shard[0] <= shard[1]:
+        raise TinoError(f"the shard is {shard[0]}/{shard[1]}, expected i/n with 1 <= i <= n")
+    for name in problems:
+        problem(name)
+    for name in models:
+        model_recipe(name)
+    found = [
+        Cell(p, m, s) for p in dict.fromkeys(problems) for s in dict.fromkeys(seeds) for m in dict.fromkeys(models)
+    ]
+    return found[shard[0] - 1 :: shard[1]]
+
+
+def run_cell(cell: Cell, out: Path, runs: Path, data: DataOptions, config: TrainConfig) -> dict[str, Any]:
+    """Train the cell, or go on where it was stopped, and write its result."""
+    folder = runs / cell.path.with_suffix("")
+    finished = (folder / "run.json").exists()
+    config = replace(config, seed=cell.seed)
+    run = read_run(folder) if finished else train_run(cell.problem, cell.model, folder, data, config, resume=True)
+    if run is None:
+        raise TinoError("a bench runs its cells one by one in one process: use --shard, not torchrun")
+    record = result(run, cell.seed)
+    write_json(out / cell.path, record)
+    return record
+
+
+def result(run: Run, seed: int) -> dict[str, Any]:
+    """What a table needs of a finished run."""
+    kept = ("parameters", "epochs", "steps", "train_seconds", "peak_memory_bytes", "device", "versions")
+    scores = ("mse_mean", "mse_sd", "rel_l2_mean", "rel_l2")
+    return {
+        "problem": run.record["problem"],
+        "model": run.record["model"],
+        "seed": seed,
+        **{key: run.scores[key] for key in scores},
+        **{key: run.record[key] for key in kept},
+        "optimizer": run.record["training"]["optimizer"],
+        "training": recipe(TrainConfig(**run.record["training"]), seed),
+        "causal": run.certificate["causal"],
+        "time_invariant": run.certificate["time_invariant"],
+        "leak": run.certificate["leak"],
+        "defect": run.certificate["defect"],
+        "dataset_sha256": run.record["data"]["checksum"],
+        "parameters_sha256": run.record["data"]["parameters_sha256"],
+        "data": {key: run.record["data"][key] for key in ("options", "train", "test")},
+        "commit": commit(),
+    }
+
+
+def recipe(config: TrainConfig, seed: int) -> dict[str, Any]:
+    """The options that a cell's result depends on."""
+    return {
+        key: value for key, value in asdict(replace(config, seed=seed)).items() if key not in ("device", "save_every")
+    }
+
+
+def run_bench(
+    todo: list[Cell], out: Path, runs: Path, data: DataOptions, config: TrainConfig
+) -> tuple[list[dict[str, Any]], dict[Cell, str]]:
+    """All cells that have no result yet, one after the other -> all results, and why some failed."""
+    found, failed = [], {}
+    for i, cell in enumerate(todo, 1):
+        path = out / cell.path
+        if path.exists() and (known := read_json(path)).get("training") == recipe(config, cell.seed):
+            found.append(known)
+            print(f"[{i}/{len(todo)}] {cell}: finished before")
+            continue
+        print(f"[{i}/{len(todo)}] {cell}", flush=True)
+        try:
+            if path.exists():
+                raise TinoError(f"{path} was trained with other options: choose another --out, or delete it")
+            found.append(run_cell(cell, out, runs, data, config))
+        except Stopped:
+            raise
+        except TinoError as error:  # the other cells can do without this one
+            failed[cell] = str(error)
+            print(f"failed: {error}", flush=True)
+    return found, failed

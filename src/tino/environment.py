@@ -1,0 +1,52 @@
+"""What a run ran on: versions, device, commit, memory."""
+
+import os
+import platform
+import resource
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+from tino.version import VERSION
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    versions = {"tino": VERSION, "python": platform.python_version(), "torch": torch.__version__}
+    return {
+        "versions": {**versions, "numpy": numpy.__version__},
+        "device": device_name(device),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "commit": commit(),
+    }
+
+
+def device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+
+
+def commit() -> str | None:
+    """The commit of the source tree this runs from, with a + where files differ from it; None outside of one."""
+    given = os.environ.get("TINO_COMMIT")  # for copies of the tree without its history
+    if given:
+        return given
+    here = Path(__file__).parent
+    try:
+        command = ["git", "-C", str(here), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10)
+        inside = subprocess.run(
+            ["git", "-C", str(here), "ls-files", "--error-unmatch", "environment.py"], capture_output=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None if found.returncode == 0 and inside.returncode == 0 else None
+
+
+def peak_memory(device: torch.device) -> int:
+    """Bytes: of the GPU's memory what torch held at most, else what the process did."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

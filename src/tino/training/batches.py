@@ -1,0 +1,41 @@
+"""Which samples and times a step takes: decided by the seed and the number of the epoch alone."""
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+from tino.data import Dataset
+from tino.errors import TinoError
+from tino.training.config import TrainConfig
+
+
+def draws(
+    config: TrainConfig, n: int, steps: int, n_t: int, epoch: int, device: torch.device
+) -> tuple[Tensor, Tensor | None]:
+    """The order of the samples (n,) in an epoch, and the times of each of its steps, (steps, s)."""
+    mark = hashlib.sha256(f"{config.seed}/{epoch}".encode()).digest()
+    generator = torch.Generator().manual_seed(int.from_bytes(mark[:7], "big"))
+    order = torch.randperm(n, generator=generator)
+    times = draw_times(n_t, config.times, steps, generator)
+    return order.to(device), None if times is None else times.to(device)
+
+
+def draw_times(n_t: int, count: int, steps: int, generator: torch.Generator) -> Tensor | None:
+    """A step's random times, one from each of ``count`` equal stretches of the grid: (steps, s), or None for all."""
+    if count == 0 or count >= n_t:
+        return None
+    edges = torch.arange(count, dtype=torch.float64) * (n_t / count)
+    times = edges + torch.rand(steps, count, generator=generator, dtype=torch.float64) * (n_t / count)
+    return times.long().clamp(max=n_t - 1)
+
+
+def split(train: Dataset, config: TrainConfig) -> tuple[Dataset, Dataset | None]:
+    """Samples to fit, and samples to watch: some of the training set, never of the test set."""
+    if not config.validation:
+        return train, None
+    kept = round(config.validation * len(train))
+    if not 0 < kept < len(train):
+        raise TinoError(f"validation is {config.validation}, which is {kept} of {len(train)} training samples")
+    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(config.seed))
+    return train.take(order[kept:].sort().values), train.take(order[:kept].sort().values)

@@ -1,0 +1,33 @@
+"""How a training went, epoch by epoch."""
+
+import csv
+import io
+import math
+from dataclasses import dataclass, field
+
+
+@dataclass
+class History:
+    """For each epoch: mean training MSE, learning rate, seconds so far, last validation MSE (NaN without one)."""
+
+    loss: list[float] = field(default_factory=list)
+    lr: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+    steps: int = 0
+
+    def add(self, loss: float, lr: float, seconds: float, validation: float = math.nan) -> None:
+        for row, value in zip(
+            (self.loss, self.lr, self.seconds, self.validation), (loss, lr, seconds, validation), strict=True
+        ):
+            row.append(value)
+
+    def csv(self) -> str:
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        watched = any(not math.isnan(value) for value in self.validation)
+        rows.writerow(["epoch", "loss", "lr", "seconds", *["validation"] * watched])
+        for i, loss in enumerate(self.loss):
+            validation = [f"{self.validation[i]:.6e}"] if watched else []
+            rows.writerow([i + 1, f"{loss:.6e}", f"{self.lr[i]:.6e}", f"{self.seconds[i]:.3f}", *validation])
+        return text.getvalue()

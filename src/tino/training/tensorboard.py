@@ -1,0 +1,29 @@
+"""Losses for TensorBoard, an extra: pip install tino[tensorboard]."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tino.errors import TinoError
+from tino.training.loop import Log
+
+
+@contextmanager
+def tensorboard_log(folder: Path | None) -> Iterator[Log | None]:
+    """A log for ``fit`` that writes into the folder; none without one."""
+    if folder is None:
+        yield None
+        return
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise TinoError(
+            "TensorBoard is not installed: pip install 'tino[tensorboard]', or leave --tensorboard out"
+        ) from None
+    with SummaryWriter(str(folder)) as writer:
+
+        def log(step: int, values: dict[str, float]) -> None:
+            for name, value in values.items():
+                writer.add_scalar(name, value, step)
+
+        yield log

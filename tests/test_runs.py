@@ -1,0 +1,162 @@
+"""Runs that are killed, resumed, shared between processes, and benched."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import tino
+from tino.bench import Cell, cells
+from tino.cli import run
+from tino.files import read_json
+from tino.training.checkpoint import check_room
+
+SMALL = ["--train", "24", "--test", "4", "--n-t", "40", "--batch-size", "8", "--times", "8", "--device", "cpu"]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "tino", *arguments, *SMALL]
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """A cache with the data in it, so that what is timed and killed is the training."""
+    monkeypatch.setenv("TINO_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert run(["generate", "duffing", *SMALL[:6]]) == 0
+
+
+def test_killed_at_random_and_resumed_to_the_same_bytes(cache, tmp_path):
+    """SIGKILL, which nothing can catch; benchmarks/kills.py does it twenty times."""
+    options = ["--epochs", "60", "--save-every", "0.05"]
+    whole = subprocess.run(command("train", "duffing", "trtino", *options, "--out", str(tmp_path / "whole")))
+    assert whole.returncode == 0
+    kills, chance, folder = 0, random.Random(0), tmp_path / "killed"
+    for _ in range(30):
+        resumed = ["--resume"] if kills else []
+        child = subprocess.Popen(command("train", "duffing", "trtino", *options, "--out", str(folder), *resumed))
+        deadline = time.monotonic() + 60
+        while kills < 2 and not (folder / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        try:
+            child.wait(0.2 + 0.5 * chance.random() if kills < 2 else None)
+            break
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            kills += 1
+    assert kills == 2
+    assert (folder / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
+    assert not (folder / "checkpoint.safetensors").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_keeps_the_state(number, cache, tmp_path, capfd):
+    folder = tmp_path / "run"
+    options = ["train", "duffing", "trtino", "--epochs", "100000", "--out", str(folder), "--save-every", "0"]
+    child = subprocess.Popen(command(*options))
+    deadline = time.monotonic() + 60
+    while not (folder / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.send_signal(number)
+    assert child.wait(30) == 128 + number
+    said = capfd.readouterr().err
+    assert "the state is kept, --resume goes on from there" in said
+    assert "Traceback" not in said
+    assert run([*options, *SMALL]) == 1  # without --resume nothing is overwritten
+    assert "holds an unfinished run: go on with --resume" in capfd.readouterr().err
+
+
+def test_two_processes_train_as_one(cache, tmp_path):
+    """torchrun with gloo: the weights of one process on the same global batches, to rounding."""
+    options = ["--epochs", "8", "--optimizer", "adam", "--lr", "0.001"]
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    assert subprocess.run(command("train", "duffing", "trtino", *options, "--out", str(alone))).returncode == 0
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "tino"]
+    arguments = ["train", "duffing", "trtino", *options, "--out", str(together), *SMALL]
+    done = subprocess.run([*launch, *arguments], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    one, two = (tino.load(folder).state_dict() for folder in (alone, together))
+    start = tino.build("trtino", tino.dataset(tino.problem("duffing", n_t=40), train=24, test=4)[0]).state_dict()
+    for name in one:
+        assert torch.allclose(one[name], two[name], rtol=1e-4, atol=1e-5), name
+    assert any(not torch.allclose(one[name], start[name], atol=1e-3) for name in one)
+    history = [(folder / "history.csv").read_text().splitlines()[-1].split(",")[1] for folder in (alone, together)]
+    assert float(history[0]) == pytest.approx(float(history[1]), rel=1e-3)
+
+
+def test_a_run_folder_can_be_read(cache, tmp_path, capsys):
+    folder = tmp_path / "run"
+    assert run(["train", "duffing", "tino", "--epochs", "2", "--out", str(folder), *SMALL]) == 0
+    names = {path.name for path in folder.iterdir()}
+    expected = "config.json environment.json history.csv scores.json certificate.json run.json"
+    assert names == {*expected.split(), "model.json", "model.safetensors", "loss.png", "example.png"}
+    environment = read_json(folder / "environment.json")
+    assert environment["versions"]["torch"] == torch.__version__
+    assert {"device", "commit", "cores"} <= set(environment)
+    assert read_json(folder / "config.json")["training"]["epochs"] == 2
+    assert run(["train", "duffing", "tino", "--epochs", "2", "--out", str(folder), "--resume", *SMALL]) == 1
+    assert "is finished: there is nothing to resume" in capsys.readouterr().err
+
+
+def test_a_full_disk_is_found_before_training(tmp_path, monkeypatch):
+    usage = os.statvfs(tmp_path)
+    free = type("Usage", (), {"free": 2**20, "total": usage.f_frsize, "used": 0})
+    monkeypatch.setattr("shutil.disk_usage", lambda path: free)
+    with pytest.raises(tino.TinoError, match=r"has no room for this run: it needs about .* 1 MiB are free"):
+        check_room(tmp_path / "run", 10**6, "soap", averaged=False)
+
+
+def test_an_unwritable_folder_is_found_before_training(cache, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert run(["train", "duffing", "tino", "--out", str(tmp_path / "file" / "run"), *SMALL]) == 1
+    assert "cannot write into" in capsys.readouterr().err
+
+
+def test_tensorboard_is_an_extra(cache, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    assert run(["train", "duffing", "tino", "--tensorboard", "--out", str(tmp_path / "run"), *SMALL]) == 1
+    assert "TensorBoard is not installed: pip install 'tino[tensorboard]'" in capsys.readouterr().err
+
+
+def test_a_bench_skips_what_is_finished_and_goes_on_after_a_failure(cache, tmp_path, capsys):
+    places = ["--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
+    many = ["bench", "--problems", "duffing", "--models", "tino", "unet", "don", "--epochs", "1", *places, *SMALL]
+    assert run(many) == 1
+    said = capsys.readouterr().err
+    assert "failed: unet needs outputs in space" in said
+    assert "1 of 3 cells failed: (duffing, unet, seed 0)" in said
+    kept = read_json(tmp_path / "results" / "duffing" / "don-0.json")
+    keys = "problem model seed mse_mean mse_sd rel_l2_mean rel_l2 parameters epochs steps optimizer train_seconds"
+    more = "peak_memory_bytes causal time_invariant device versions dataset_sha256 commit"
+    assert {*keys.split(), *more.split()} <= set(kept)
+    assert len(kept["rel_l2"]) == 4
+    before = Path(tmp_path / "results" / "duffing" / "tino-0.json").stat().st_mtime_ns
+    few = ["bench", "--problems", "duffing", "--models", "tino", "--epochs", "1", "--json", *places, *SMALL]
+    assert run(few) == 0
+    captured = capsys.readouterr()
+    assert "finished before" in captured.err
+    assert json.loads(captured.out)["results"][0]["model"] == "tino"
+    assert Path(tmp_path / "results" / "duffing" / "tino-0.json").stat().st_mtime_ns == before
+    few[few.index("--epochs") + 1] = "2"
+    assert run(few) == 1
+    assert "was trained with other options" in capsys.readouterr().err
+
+
+def test_shards_share_the_cells():
+    whole = cells(["duffing", "lorenz"], ["tino", "don", "fno"], [0, 1], (1, 1))
+    assert len(whole) == 12
+    parts = [cells(["duffing", "lorenz"], ["tino", "don", "fno"], [0, 1], (i, 5)) for i in range(1, 6)]
+    assert sorted(map(str, whole)) == sorted(str(cell) for part in parts for cell in part)
+    assert Cell("duffing", "tino", 1).path == Path("duffing/tino-1.json")
+    with pytest.raises(tino.TinoError, match="the shard is 6/5"):
+        cells(["duffing"], ["tino"], [0], (6, 5))
+    with pytest.raises(tino.TinoError, match="no model named 'tina'"):
+        cells(["duffing"], ["tina"], [0], (1, 1))
