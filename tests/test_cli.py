@@ -96,21 +96,27 @@ def test_shards_on_the_command_line(capsys, tmp_path):
 )
 def test_show_draws(name, options, capsys, tmp_path):
     out = tmp_path / "picture.png"
-    assert run(["show", name, *options, "--n-t", "12", "--samples", "2", "--out", str(out)]) == 0
+    assert run(["show", name, *options, "--n-t", "12", "--samples", "2", "--pod", "4", "--out", str(out)]) == 0
     assert out.read_bytes().startswith(b"\x89PNG")
-    assert str(out) in answer(capsys)
+    said = answer(capsys)
+    assert str(out) in said
+    assert ("outputs u(y), quartile" in said) == (name != "duffing")
 
 
-def test_a_run_folder_can_be_read(finished):
-    names = {p.name for p in (finished / "tino").iterdir()}
-    assert names == {
-        "run.json",
-        "model.json",
-        "model.safetensors",
-        "history.csv",
-        "scores.json",
-        "certificate.json",
-    }
+def test_show_prints_the_energy_of_the_modes(capsys, tmp_path):
+    command = ["show", "burgers-0.1", "--resolution", "32", "--n-t", "16", "--pod", "12", "--json"]
+    assert run([*command, "--out", str(tmp_path / "picture.png")]) == 0
+    rows = {row["snapshots"]: row for row in json.loads(answer(capsys))["pod"]}
+    inputs = rows["inputs f(x), all times"]
+    counts = list(inputs["modes_for_energy"].values())
+    assert counts == sorted(counts)
+    assert inputs["kept"] == 12  # each forcing is a factor of time times a sum of waves: twelve samples, twelve modes
+    assert inputs["lost"] < 1e-6
+    assert rows["outputs u(t, y)"]["points"] == 16 * 32
+    assert rows["outputs u(t, y)"]["kept"] <= 12
+
+
+def test_a_run_folder_says_what_was_asked_for(finished):
     record = json.loads((finished / "tino" / "run.json").read_text())
     assert record["training"]["epochs"] == 2
     assert record["data"]["options"] == {"n_t": 24}

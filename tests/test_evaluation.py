@@ -33,8 +33,8 @@ def test_batches_do_not_change_predictions(small_data, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f: f[:, :, :-1], "f has 23 sensors, expected 24"),
-        (lambda f: f[:, :-1], "f has 23 times, expected 24"),
+        (lambda f: f[:, :, :-1], "f has 23 sensors, the model was built for"),
+        (lambda f: torch.cat([f, f], dim=1), "f has 48 times, the model was built for 24"),
         (lambda f: f.long(), "f has dtype torch.int64"),
         (lambda f: f * torch.nan, "f has NaN or infinite values in 6 of 6 samples, first in 0"),
         (lambda f: f.numpy(), "f must be a torch tensor, got ndarray"),

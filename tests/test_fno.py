@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tino
-from tino.layers.spectral import SpectralConv
+from tino.layers.spectral import PointLinear, SpectralConv
 
 
 def by_full_transform(layer: SpectralConv, x: torch.Tensor) -> torch.Tensor:
@@ -18,7 +18,7 @@ def by_full_transform(layer: SpectralConv, x: torch.Tensor) -> torch.Tensor:
         places.append(torch.arange(kept) if last else torch.cat([torch.arange(half), torch.arange(n - half, n)]))
     picked = (slice(None), slice(None), *torch.meshgrid(*places, indexing="ij"))
     result = torch.zeros_like(spectrum)
-    result[picked] = torch.einsum("bi...,io...->bo...", spectrum[picked], torch.view_as_complex(layer.weight))
+    result[picked] = torch.einsum("bi...,io...->bo...", spectrum[picked], layer.complex_weight())
     return torch.fft.irfftn(result, layer.sizes, dim=dims)
 
 
@@ -28,7 +28,10 @@ def by_full_transform(layer: SpectralConv, x: torch.Tensor) -> torch.Tensor:
         ((20,), (6,), (6,)),
         ((12, 10), (4, 5), (8, 5)),
         ((9, 8, 7), (3, 3, 3), (6, 6, 3)),
-        ((6, 5, 4, 6), (9, 2, 2, 9), (6, 4, 4, 4)),  # clamped at the Nyquist mode
+        ((6, 5, 4, 6), (9, 2, 2, 9), (6, 4, 4, 4)),  # clamped at the Nyquist mode; the last two by FFT
+        ((9, 4, 6), (2, 9, 9), (4, 4, 4)),
+        ((8, 4, 6), (9, 9, 9), (8, 4, 4)),  # all by FFT
+        ((12,), (9,), (7,)),
     ],
 )
 def test_kept_modes_alone_give_the_full_transform_s_answer(sizes, modes, kept):
@@ -36,7 +39,16 @@ def test_kept_modes_alone_give_the_full_transform_s_answer(sizes, modes, kept):
     layer = SpectralConv(3, sizes, modes).double()
     assert layer.kept == kept
     x = torch.randn(2, 3, *sizes, dtype=torch.float64)
-    assert torch.allclose(layer(x), by_full_transform(layer, x), atol=1e-12)
+    assert torch.allclose(layer(x), by_full_transform(layer, x), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("sizes", [(7,), (4, 6), (2, 3, 4)])
+def test_the_linear_map_at_each_point(sizes):
+    torch.manual_seed(0)
+    layer = PointLinear(3, 5).double()
+    v = torch.randn(2, 3, *sizes, dtype=torch.float64)
+    by_points = torch.nn.functional.linear(v.movedim(1, -1), layer.weight, layer.bias).movedim(-1, 1)
+    assert torch.allclose(layer(v), by_points, rtol=0, atol=1e-14)
 
 
 def test_widths_and_modes_are_the_paper_s(small_data):

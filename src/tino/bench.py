@@ -64,7 +64,17 @@ def run_cell(cell: Cell, out: Path, runs: Path, data: DataOptions, config: Train
 
 def result(run: Run, seed: int) -> dict[str, Any]:
     """What a table needs of a finished run."""
-    kept = ("parameters", "epochs", "steps", "train_seconds", "peak_memory_bytes", "device", "versions")
+    kept = (
+        "parameters",
+        "epochs",
+        "steps",
+        "batch_size",
+        "lr",
+        "train_seconds",
+        "peak_memory_bytes",
+        "device",
+        "versions",
+    )
     scores = ("mse_mean", "mse_sd", "rel_l2_mean", "rel_l2")
     return {
         "problem": run.record["problem"],

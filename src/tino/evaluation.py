@@ -51,6 +51,8 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
     """
     if not isinstance(f, Tensor):
         raise TinoError(f"f must be a torch tensor, got {type(f).__name__}: wrap arrays in torch.as_tensor")
+    if ic is not None and len(ic) != len(f):
+        raise TinoError(f"ic holds {len(ic)} samples, f holds {len(f)}")
     outputs = f.shape[-1]
     if isinstance(model, Operator):
         model.check_shapes(f, ic)
@@ -58,8 +60,6 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
     check_values(f, "f")
     if ic is not None:
         check_values(ic, "ic")
-        if len(ic) != len(f):
-            raise TinoError(f"ic holds {len(ic)} samples, f holds {len(f)}")
     at = next((p for p in model.parameters()), f)
     size = max(1, BATCH_NUMBERS // (f.shape[1] * max(outputs, 256)))
     training = model.training

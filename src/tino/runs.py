@@ -172,6 +172,8 @@ def _train_run(
         "train_seconds": seconds,
         "epochs": len(history.loss),
         "steps": history.steps,
+        "batch_size": config.batch(train),
+        "lr": config.rate,
         "peak_memory_bytes": peak_memory(device),
         "device": device_name(device),
         "training": asdict(config),
@@ -199,7 +201,7 @@ def read_run(folder: Path) -> Run:
     if not (folder / "run.json").is_file():
         raise TinoError(f"no finished run in {folder}: expected a folder written by 'tino train'")
     needed = {
-        "run": ("problem", "model", "parameters", "train_seconds", "training", "data"),
+        "run": ("problem", "model", "parameters", "train_seconds", "epochs", "steps", "training", "data"),
         "scores": ("mse_mean", "mse_sd", "rel_l2_mean", "mse", "rel_l2"),
         "certificate": ("causal", "time_invariant"),
     }

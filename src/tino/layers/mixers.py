@@ -29,7 +29,7 @@ class GlobalMixer(nn.Module):
         self.weight, self.bias = _weights(n_t, m, width)
 
     def forward(self, z: Tensor, times: Tensor | None = None) -> Tensor:
-        return (z.flatten(1) @ self.weight.flatten(0, 1) + self.bias)[:, None]
+        return torch.addmm(self.bias, z.flatten(1), self.weight.flatten(0, 1))[:, None]
 
 
 class MaskedMixer(nn.Module):

@@ -112,7 +112,7 @@ class PodModes(nn.Module):
         if not self.of_time:
             return self.mean + c @ self.modes
         mean = self.mean[times]
-        return mean + (c[:, 0] @ self.modes[:, times].flatten(1)).view(-1, *mean.shape)
+        return torch.addmm(mean.flatten(), c[:, 0], self.modes[:, times].flatten(1)).view(-1, *mean.shape)
 
     def project(self, u: Tensor) -> Tensor:
         """The best coefficients of fields u (b, t, x): (b, t, J), or (b, 1, J) for modes of (t, y)."""

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from tino.data import Dataset
-from tino.layers.spectral import SpectralConv
+from tino.layers.spectral import PointLinear, SpectralConv
 from tino.models.operator import Frame, Operator
 from tino.models.spacetime import SpaceTime, grid_frame
 
@@ -33,23 +33,23 @@ class Fno(Operator):
         self.frame, self.spec = frame, spec
         self.border = SpaceTime(frame)
         n_t, *shape = self.border.shape
-        self.lift = nn.Linear(self.border.channels, spec.width)
+        self.lift = PointLinear(self.border.channels, spec.width)
         self.spectral = nn.ModuleList(
             SpectralConv(spec.width, (n_t + PADDING, *shape), spec.modes) for _ in range(LAYERS)
         )
-        self.local = nn.ModuleList(nn.Linear(spec.width, spec.width) for _ in range(LAYERS))
-        self.project = nn.Sequential(nn.Linear(spec.width, PROJECTION), nn.GELU(), nn.Linear(PROJECTION, 1))
+        self.local = nn.ModuleList(PointLinear(spec.width, spec.width) for _ in range(LAYERS))
+        self.project = nn.Sequential(PointLinear(spec.width, PROJECTION), nn.GELU(), PointLinear(PROJECTION, 1))
 
     def forward(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
         """f (b, t, m), ic (b, m) -> u (b, t, m)."""
         self.check_shapes(f, ic)
         n_t = f.shape[1]
-        v = self.lift(self.border.encode(f, ic).movedim(1, -1)).movedim(-1, 1)  # (b, c, t, ...)
+        v = self.lift(self.border.encode(f, ic))  # (b, c, t, ...)
         v = nn.functional.pad(v, [0, 0] * (v.ndim - 3) + [0, PADDING])
         for i, (spectral, local) in enumerate(zip(self.spectral, self.local, strict=True)):
-            v = spectral(v) + local(v.movedim(1, -1)).movedim(-1, 1)
+            v = spectral(v) + local(v)
             v = nn.functional.gelu(v) if i < LAYERS - 1 else v
-        return self.border.decode(self.project(v[:, :, :n_t].movedim(1, -1))[..., 0])
+        return self.border.decode(self.project(v[:, :, :n_t])[:, 0])
 
     def record(self) -> dict[str, Any]:
         return {"family": "fno", **self.frame.record(), **asdict(self.spec)}

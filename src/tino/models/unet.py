@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from tino.data import Dataset
 from tino.errors import TinoError
+from tino.layers.spectral import PointLinear
 from tino.models.operator import Frame, Operator
 from tino.models.spacetime import SpaceTime, grid_frame
 
@@ -40,7 +41,7 @@ class Unet(Operator):
             _level(self.axes, 3 * width, width)
             for width in reversed(widths[:-1])  # what comes up, and the skip
         )
-        self.project = nn.Linear(spec.features, 1)
+        self.project = PointLinear(spec.features, 1)
 
     def forward(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
         """f (b, t, m), ic (b, m) -> u (b, t, m)."""
@@ -58,7 +59,7 @@ class Unet(Operator):
         for level, skip in zip(self.up, reversed(skips), strict=True):
             v = level(torch.cat([_double(v), skip], dim=1))
         v = v[(slice(None), slice(None), *[slice(n) for n in sizes])]
-        return self.border.decode(self.project(v.movedim(1, -1))[..., 0])
+        return self.border.decode(self.project(v)[:, 0])
 
     def record(self) -> dict[str, Any]:
         return {"family": "unet", **self.frame.record(), **asdict(self.spec)}

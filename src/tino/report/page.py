@@ -88,9 +88,9 @@ def _section(name: str, runs: list[Run], figures: list[tuple[str, bytes]]) -> st
     data, training = first["data"], first["training"]
     recipe = (
         f"{data['train']} training and {data['test']} test pairs, seed {data['seed']}; "
-        f"{training['optimizer']}, {training['epochs']} epochs, batches of "
-        f"{training['batch_size']} samples at {training['times'] or 'all'} times, "
-        f"learning rate {training['lr']:g}."
+        f"{training['optimizer']}, {first['epochs']} epochs, {first['steps']} steps on batches of "
+        f"{first['batch_size']} samples at {training['times'] or 'all'} times, "
+        f"learning rate {first['lr']:g}."
     )
     if any(run.record["training"] != training or run.record["data"] != data for run in runs):
         recipe = "The runs below differ in their data or training options: see each run.json."

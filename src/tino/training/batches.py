@@ -18,7 +18,12 @@ def draws(
     generator = torch.Generator().manual_seed(int.from_bytes(mark[:7], "big"))
     order = torch.randperm(n, generator=generator)
     times = draw_times(n_t, config.times, steps, generator)
-    return order.to(device), None if times is None else times.to(device)
+    return _sent(order, device), None if times is None else _sent(times, device)
+
+
+def _sent(values: Tensor, device: torch.device) -> Tensor:
+    """On its way to the device; the host does not wait until it is there."""
+    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values
 
 
 def draw_times(n_t: int, count: int, steps: int, generator: torch.Generator) -> Tensor | None:

@@ -295,15 +295,3 @@ def _signals(active: bool) -> Iterator[list[int]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-# SHIM
-def objective(model, data, device):
-    return Objective(model, data, device)
-
-
-def draw_times(n_t, count, generator):
-    from tino.training.batches import draw_times as d
-
-    t = d(n_t, count, 1, generator)
-    return None if t is None else t[0]

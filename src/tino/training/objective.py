@@ -23,7 +23,7 @@ class Objective(nn.Module):
 
     def __init__(self, model: nn.Module, data: Dataset, device: torch.device) -> None:
         super().__init__()
-        self.model, self.device = model, device
+        self.model, self.device = model, torch.empty(0, device=device).device  # cuda is cuda:0, and so on
         self.dtype = next((p.dtype for p in model.parameters()), data.f.dtype)
         self.weight, self.constant = 1.0, 0.0
         family = isinstance(model, Separable)
@@ -42,7 +42,7 @@ class Objective(nn.Module):
         # a loss of order one keeps the optimisers' eps small
         self.scale = self.target.numel() / squares if squares > 0 else 1.0
         self.n_t = self.target.shape[1]
-        self.on_device = self.inputs.device == device and self.target.device == device
+        self.on_device = self.inputs.device == self.target.device == self.device
 
     def _prepare(self, values: Tensor, change: Callable[[Tensor], Tensor] | None) -> Tensor:
         if change is None:

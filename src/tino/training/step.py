@@ -1,6 +1,9 @@
 """One optimisation step; on a GPU captured once as a CUDA graph and replayed."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +14,15 @@ from tino.training.config import TrainConfig
 from tino.training.objective import Objective
 
 WARM = 3  # steps before a capture: libraries choose their kernels and workspaces in them
+SETTLED = 400  # SOAP's steps after which its bias corrections, 1 - 0.95^k, are 1 in float32
+
+Replay = Callable[[Tensor, Tensor | None], Tensor]
 
 
 class Step:
     """(samples, times) -> the loss of the step just taken, still on the device: nothing here waits for it.
 
-    A captured step is the same kernels without the host's work between them. Adam's are captured whole; SOAP counts its
-    steps on the host, so its own part runs as it is.
+    A captured step is the same kernels without the host's work between them.
     """
 
     def __init__(self, objective: Objective, optimizer: torch.optim.Optimizer, config: TrainConfig) -> None:
@@ -28,32 +33,24 @@ class Step:
         if self.size > 1:
             self.loss = DistributedDataParallel(objective, broadcast_buffers=False)
         self.capturable = objective.device.type == "cuda" and objective.on_device and self.size == 1
-        self.whole = config.optimizer != "soap"
+        self.update: Callable[[], Any] = optimizer.step
+        if self.capturable and config.optimizer == "soap":
+            self.update = CapturedSoap(optimizer, self.parameters)
         self.seen: dict[int, int] = {}
-        self.graphs: dict[int, Callable[[Tensor, Tensor | None], Tensor]] = {}
+        self.graphs: dict[int, Replay] = {}  # by batch size: the last batch of an epoch may be smaller
 
     def __call__(self, samples: Tensor, times: Tensor | None) -> Tensor:
         """Samples (b,) of the whole batch, of which this process takes its share, at times (s,) or at all."""
-        if not self.capturable:
-            loss = self._gradients(samples, times)
-            self._update()
-            return loss
         b = len(samples)
-        if b not in self.graphs:
+        if self.capturable and b not in self.graphs:
             self.seen[b] = self.seen.get(b, 0) + 1
             if self.seen[b] > WARM:
                 self.graphs[b] = self._capture(samples, times)
         if b in self.graphs:
-            loss = self.graphs[b](samples, times)
-            if not self.whole:
-                self.optimizer.step()
-            return loss
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
+            return self.graphs[b](samples, times)
+        with _side_stream(self.capturable):
             loss = self._gradients(samples, times)
-            self._update()
-        torch.cuda.current_stream().wait_stream(side)
+            self.update()
         return loss
 
     def _gradients(self, samples: Tensor, times: Tensor | None) -> Tensor:
@@ -68,26 +65,107 @@ class Step:
             torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
         return loss.detach() * factor
 
-    def _update(self) -> None:
-        self.optimizer.step()
-
-    def _capture(self, samples: Tensor, times: Tensor | None) -> Callable[[Tensor, Tensor | None], Tensor]:
+    def _capture(self, samples: Tensor, times: Tensor | None) -> Replay:
         kept_samples, kept_times = samples.clone(), None if times is None else times.clone()
-        self.optimizer.zero_grad(set_to_none=True)
+        whole = not isinstance(self.update, CapturedSoap)  # it has graphs of its own
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with _capturing(graph):
             loss = self._gradients(kept_samples, kept_times)
-            if self.whole:
-                self._update()
+            if whole:
+                self.update()
         gradients = [p.grad for p in self.parameters]
 
         def replay(samples: Tensor, times: Tensor | None) -> Tensor:
             kept_samples.copy_(samples)
             if kept_times is not None and times is not None:
                 kept_times.copy_(times)
-            for p, gradient in zip(self.parameters, gradients, strict=True):  # another batch size has its own
-                p.grad = gradient
             graph.replay()
+            if not whole:
+                for p, gradient in zip(self.parameters, gradients, strict=True):
+                    p.grad = gradient
+                self.update()
             return loss.clone()
 
         return replay
+
+
+class CapturedSoap:
+    """SOAP's step as a graph, but for every tenth, which renews its bases and runs as it is.
+
+    The library keeps its rate and its count of steps on the host, where a graph cannot read them. So the graph holds a
+    step with rate 1, of which the true rate's share is taken, and it is captured when the count no longer matters.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> None:
+        self.optimizer, self.parameters = optimizer, parameters
+        self.group = optimizer.param_groups[0]
+        self.rate = torch.zeros((), device=parameters[0].device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.gradients: list[Tensor] = []  # the graph reads them here
+        self.held: list[Tensor] = []  # what it reads of the state, where a renewal would put new tensors
+
+    def __call__(self) -> None:
+        count = self.group.get("step", 0)
+        if count < SETTLED or count % self.group["precondition_frequency"] == 0:
+            self.optimizer.step()
+            for (box, key), old in zip(self._renewed() if self.held else [], self.held, strict=True):
+                old.copy_(box[key])
+                box[key] = old
+            return
+        if self.graph is None:
+            self.graph = self._capture(count)
+        torch._foreach_copy_(self.gradients, [p.grad for p in self.parameters])  # pyright: ignore
+        self.rate.fill_(self.group["lr"])
+        self.graph.replay()
+        self.group["step"] = count + 1
+
+    def _capture(self, count: int) -> torch.cuda.CUDAGraph:
+        given, rate = [p.grad for p in self.parameters], self.group["lr"]
+        self.gradients = [torch.zeros_like(p) for p in self.parameters]
+        for p, kept in zip(self.parameters, self.gradients, strict=True):
+            p.grad = kept
+        self.group["lr"] = 1.0
+        graph = torch.cuda.CUDAGraph()
+        with torch.no_grad(), _capturing(graph):
+            before = [p.clone() for p in self.parameters]
+            self.optimizer.step()
+            for p, old in zip(self.parameters, before, strict=True):
+                p.copy_(torch.lerp(old, p, self.rate))
+        self.group["lr"], self.group["step"] = rate, count  # a capture runs nothing
+        for p, gradient in zip(self.parameters, given, strict=True):
+            p.grad = gradient
+        self.held = [box[key] for box, key in self._renewed()]
+        return graph
+
+    def _renewed(self) -> list[tuple[Any, Any]]:
+        """Where in the state a renewal puts new tensors: (container, key)."""
+        places: list[tuple[Any, Any]] = []
+        for state in (self.optimizer.state[p] for p in self.parameters):
+            bases = state["Q"]
+            places += [(state, "exp_avg_sq"), *[(bases, i) for i in range(len(bases)) if len(bases[i])]]
+        return places
+
+
+@contextmanager
+def _capturing(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
+    """What the block would run goes into the graph; an old graph freed meanwhile would spoil it, so nothing is."""
+    gc.collect()
+    gc.disable()
+    try:
+        with torch.cuda.graph(graph):
+            yield
+    finally:
+        gc.enable()
+
+
+@contextmanager
+def _side_stream(wanted: bool) -> Iterator[None]:
+    """Where the steps before a capture must run."""
+    if not wanted:
+        yield
+        return
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        yield
+    torch.cuda.current_stream().wait_stream(side)
