@@ -22,6 +22,7 @@ LINE = [
     "data",
     "generation",
     "pod",
+    "diagnosis",
     "layers",
     "models",
     "training",

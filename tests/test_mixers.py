@@ -54,6 +54,19 @@ def test_all_routes_of_the_delay_mixer_agree(n_t, t, first_lag, data):
         assert torch.allclose(h, expected[:, i], rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("lags", [5, 9, 12])
+@pytest.mark.parametrize("first_lag", [0, 1])
+def test_gradients_at_all_times(first_lag, lags):
+    mixer = fresh(DelayMixer, lags, first_lag=first_lag)
+    z = inputs(9).requires_grad_()
+    targets = [z, mixer.weight, mixer.bias]
+    weights = torch.randn(B, 9, WIDTH, dtype=torch.float64)
+    fast = torch.autograd.grad((mixer(z) * weights).sum(), targets)
+    slow = torch.autograd.grad((naive_delay(mixer, z) * weights).sum(), targets)
+    for one, other in zip(fast, slow, strict=True):
+        assert torch.allclose(one, other, atol=1e-12)
+
+
 @pytest.mark.parametrize("first_lag", [0, 1])
 def test_gradients_at_chosen_times(first_lag):
     mixer = fresh(DelayMixer, 6, first_lag=first_lag)

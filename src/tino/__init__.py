@@ -7,6 +7,7 @@ tino.evaluate(model, test), tino.certify(model, test)
 """
 
 from tino.data import Dataset, load_dataset
+from tino.diagnosis import Diagnosis, diagnose
 from tino.errors import CertificateError, TinoError, TinoWarning
 from tino.evaluation import Scores, evaluate, predict
 from tino.generation import dataset, generate
@@ -25,6 +26,7 @@ __all__ = [
     "Certificate",
     "CertificateError",
     "Dataset",
+    "Diagnosis",
     "History",
     "Interval",
     "Operator",
@@ -42,6 +44,7 @@ __all__ = [
     "build",
     "certify",
     "dataset",
+    "diagnose",
     "evaluate",
     "fit",
     "generate",

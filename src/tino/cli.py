@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import FlagCreatePairsOff, subcommand
 
-from tino.commands.data import Generate, Problems, Show
+from tino.commands.data import Diagnose, Generate, Problems, Show
 from tino.commands.models import Bench, Certify, Evaluate, Models, Report, Train
 from tino.errors import Stopped, TinoError, TinoWarning
 from tino.version import VERSION
@@ -23,6 +23,7 @@ Command = (
     | Annotated[Models, subcommand("models")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Generate, subcommand("generate")]
+    | Annotated[Diagnose, subcommand("diagnose")]
     | Annotated[Train, subcommand("train")]
     | Annotated[Bench, subcommand("bench")]
     | Annotated[Evaluate, subcommand("evaluate")]

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from tino.errors import TinoError
-from tino.grids import Grid, TimeGrid, grid_from_record
+from tino.grids import Grid, Interval, Point, TimeGrid, grid_from_record
 from tino.progress import progress
 
 FORMAT = 1  # of the file; a change of layout raises it
@@ -145,6 +145,29 @@ def load_dataset(path: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
         for split, a in arrays.items()
     )
     return train, test
+
+
+def read_arrays(path: str | os.PathLike[str]) -> Dataset:
+    """Your own records from an .npz file: f (n, t, m) or (n, t), u likewise, times t (t,), and perhaps ic (n, k).
+
+    Where the sensors and points lie is not asked: they are numbered.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: torch.from_numpy(np.asarray(file[name])) for name in file.files}
+    except FileNotFoundError:
+        raise TinoError(f"no file {path}") from None
+    except (OSError, ValueError, TypeError) as error:
+        raise TinoError(f"{path} is not a readable .npz file of plain arrays: {error}") from error
+    if missing := [name for name in ("f", "u", "t") if name not in arrays]:
+        raise TinoError(f"{path} lacks {' and '.join(missing)}: it needs arrays f (n, t, m), u (n, t, x) and t (t,)")
+    f, u, t = arrays["f"], arrays["u"], arrays["t"].double()
+    f, u = (values[..., None] if values.ndim == 2 else values for values in (f, u))
+    if t.ndim != 1 or len(t) < 2 or not torch.allclose(t.diff(), (t[-1] - t[0]) / (len(t) - 1), rtol=1e-3, atol=0):
+        raise TinoError(f"the times t of {path} must be (t,), rising in equal steps")
+    grids = [Point() if v.shape[-1] == 1 else Interval(0, v.shape[-1] - 1, v.shape[-1]) for v in (f, u)]
+    time = TimeGrid(float(t[0]), float(t[-1]), len(t))
+    return Dataset(f, u, time, grids[0], grids[1], arrays.get("ic"), {"problem": Path(path).name})
 
 
 @contextmanager

@@ -9,8 +9,9 @@ from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from tino.commands.printing import empty_table, print_json, read_shard
-from tino.data import read_record
+from tino.data import load_dataset, read_arrays, read_record
 from tino.devices import pick_device
+from tino.diagnosis import diagnose
 from tino.errors import TinoError
 from tino.files import whole_file
 from tino.generation import dataset, generate
@@ -117,6 +118,33 @@ class Generate:
             return print_json({"path": str(path), **read_record(path)})
         size = path.stat().st_size / 2**20
         print(f"{path}\n{self.data.train} training and {self.data.test} test pairs, {size:.0f} MiB")
+
+
+@dataclass(frozen=True)
+class Diagnose:
+    """Say whether a dataset looks causal and time-invariant, and which model to begin with."""
+
+    data: Annotated[Positional[str], arg(metavar="DATA")]
+    """A file made by 'tino generate', an .npz file with arrays f, u and t of your own, or the name of a problem."""
+    options: OmitArgPrefixes[DataOptions] = field(default_factory=lambda: DataOptions(train=200, test=1))
+    seed: int = 0
+    """Fixes which samples are examined."""
+    json: bool = False
+    """Print JSON for scripts."""
+
+    def run(self) -> None:
+        if self.data in problem_names():
+            chosen = self.options.problem(self.data)
+            train, _ = dataset(chosen, self.seed, self.options.train, self.options.test, self.options.cache)
+        elif self.data.endswith(".npz"):
+            train = read_arrays(self.data)
+        elif Path(self.data).exists():
+            train, _ = load_dataset(self.data)
+        else:
+            problem(self.data)  # says what is near
+            return
+        found = diagnose(train, self.seed)
+        print_json(found.record()) if self.json else print(found)
 
 
 def _print_pod(rows: list[dict[str, Any]]) -> None:

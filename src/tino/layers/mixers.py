@@ -112,11 +112,44 @@ def _delay(z: Tensor, weight: Tensor, times: Tensor | None, first_lag: int = 0) 
     too: there it is cheap, and reading the times would make the host wait."""
     if times is not None and z.device.type == "cpu":
         return _DelayAt.apply(z, weight, times.tolist(), first_lag)  # pyright: ignore[reportReturnType]
-    t, lags = z.shape[1], weight.shape[0]
-    n = t + lags  # long enough that nothing wraps around
-    spectrum = torch.einsum("btm,tmh->bth", torch.fft.rfft(z, n, dim=1), torch.fft.rfft(weight.flip(0), n, dim=0))
-    h = nn.functional.pad(torch.fft.irfft(spectrum, n, dim=1), (0, 0, first_lag, 0))[:, :t]
-    return h if times is None else h[:, times]
+    t = z.shape[1]
+    h = _DelayFft.apply(z[:, : t - first_lag], weight)
+    h = nn.functional.pad(h, (0, 0, first_lag, 0)) if first_lag else h  # pyright: ignore[reportArgumentType]
+    return h if times is None else h[:, times]  # pyright: ignore
+
+
+class _DelayFft(torch.autograd.Function):
+    """The delay sum at all times: a zero-padded FFT over time, one small product a frequency, and back.
+
+    Both spectra are kept for the way back, where sums over time turn into products with their conjugates.
+    """
+
+    @staticmethod
+    def forward(ctx, z: Tensor, weight: Tensor) -> Tensor:  # pyright: ignore
+        n = z.shape[1] + weight.shape[0]  # long enough that nothing wraps around
+        z_hat, w_hat = _spectrum(z, n), _spectrum(weight.flip(0).transpose(0, 1), n)  # (f, b, m), (f, m, h)
+        ctx.save_for_backward(z_hat, w_hat)
+        ctx.sizes = z.shape[1], weight.shape[0], n
+        return _signal(z_hat @ w_hat, n)[:, : z.shape[1]]
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):  # pyright: ignore
+        z_hat, w_hat = ctx.saved_tensors
+        t, lags, n = ctx.sizes
+        g_hat = _spectrum(grad, n)  # (f, b, h)
+        grad_z = _signal(g_hat @ w_hat.mH, n)[:, :t] if ctx.needs_input_grad[0] else None
+        grad_weight = _signal(z_hat.mH @ g_hat, n)[:, :lags].transpose(0, 1).flip(0)
+        return grad_z, grad_weight
+
+
+def _spectrum(values: Tensor, n: int) -> Tensor:
+    """(b, t, m) -> its FFT over n times, (f, b, m), each frequency a matrix in one piece."""
+    return torch.fft.rfft(values.transpose(1, 2), n).permute(2, 0, 1).contiguous()
+
+
+def _signal(spectrum: Tensor, n: int) -> Tensor:
+    """(f, b, m) -> (b, n, m)."""
+    return torch.fft.irfft(spectrum.permute(1, 2, 0), n).transpose(1, 2)
 
 
 class _DelayAt(torch.autograd.Function):
