@@ -6,13 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tino.cli import run
 
 SMALL = ["--train", "12", "--test", "4", "--n-t", "24"]
 QUICK = [*SMALL, "--epochs", "2", "--batch-size", "6", "--times", "4"]
-COMMANDS = ["problems", "models", "show", "generate", "train", "evaluate", "certify", "report"]
+COMMANDS = ["problems", "models", "show", "generate", "diagnose", "train", "bench", "evaluate", "certify", "report"]
 
 
 @pytest.fixture(scope="module")
@@ -236,3 +237,60 @@ def test_unknown_flags_are_refused():
     with pytest.raises(SystemExit) as left:
         run(["train", "duffing", "tino", "--epoch", "3"])
     assert left.value.code == 2
+
+
+@pytest.fixture
+def own_file(tmp_path):
+    """Sixty records of a low-pass filter, driven by noise."""
+    f = np.random.default_rng(0).standard_normal((60, 48))
+    kernel = np.exp(-np.arange(12) / 4)
+    u = np.stack([np.convolve(record, kernel)[:48] for record in f])
+    path = tmp_path / "own.npz"
+    np.savez(path, f=f, u=u, t=np.linspace(0, 1, 48))
+    return path
+
+
+def test_diagnose_reads_one_s_own_records(own_file, capsys):
+    assert run(["diagnose", str(own_file), "--json"]) == 0
+    found = json.loads(answer(capsys))
+    assert found["causal"]
+    assert found["time_invariant"]
+    assert found["model"] == "tino"
+    assert run(["diagnose", str(own_file)]) == 0
+    assert "begin with      tino" in answer(capsys)
+
+
+def test_diagnose_reads_a_generated_set(capsys):
+    options = ["--train", "24", "--test", "1", "--n-t", "40"]
+    assert run(["generate", "duffing", *options, "--json"]) == 0
+    path = json.loads(answer(capsys))["path"]
+    assert run(["diagnose", path, "--json"]) == 0
+    by_file = json.loads(answer(capsys))
+    assert run(["diagnose", "duffing", *options, "--json"]) == 0
+    assert json.loads(answer(capsys)) == by_file
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: {k: v for k, v in a.items() if k != "t"}, "lacks t: it needs arrays f"),
+        (lambda a: {**a, "t": a["t"] ** 2}, "rising in equal steps"),
+        (lambda a: {**a, "u": a["u"][:50]}, "u has shape (50, 48, 1), expected (60, 48, 1)"),
+        (lambda a: {**a, "f": a["f"].astype(object)}, "is not a readable .npz file of plain arrays"),
+        (lambda a: {**a, "f": a["f"] * np.nan}, "f has NaN or infinite values"),
+        (lambda a: {k: v if k == "t" else v[:5] for k, v in a.items()}, "diagnosing needs 20 samples or more"),
+    ],
+)
+def test_what_diagnose_refuses(change, message, own_file, capsys):
+    with np.load(own_file) as file:
+        arrays = dict(file)
+    np.savez(own_file, **change(arrays))
+    assert run(["diagnose", str(own_file)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_diagnose_says_what_is_near(capsys):
+    assert run(["diagnose", "dufing"]) == 1
+    assert "did you mean 'duffing'" in capsys.readouterr().err
+    assert run(["diagnose", "nowhere.npz"]) == 1
+    assert "no file nowhere.npz" in capsys.readouterr().err

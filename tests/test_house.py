@@ -85,14 +85,57 @@ def test_the_readme_s_demo_figures_are_the_measured_ones():
     assert demo["seconds"] <= 240  # what the README says of the demo
 
 
-def test_the_problems_page_is_the_measured_one():
-    spec = importlib.util.spec_from_file_location("problems_benchmark", ROOT / "benchmarks" / "problems.py")
+def script(name: str):
+    """A module of benchmarks/, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"benchmark_{name}", ROOT / "benchmarks" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    benchmark = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(benchmark)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_problems_page_is_the_measured_one():
+    benchmark = script("problems")
     results = json.loads(benchmark.RESULTS.read_text())
     text = benchmark.PAGE.read_text(encoding="utf-8")
     for table in (benchmark.accuracy_table, benchmark.cost_table, benchmark.loop_lines):
         assert "\n".join(table(results)) in text
     assert set(results["accuracy"]) == set(tino.problem_names())
+
+
+def test_the_cost_page_is_the_measured_one():
+    page = script("cost_page")
+    text = page.PAGE.read_text(encoding="utf-8")
+    for table in page.TABLES.values():
+        assert "\n".join(table(page.results())) in text
+
+
+def test_the_training_page_is_the_measured_one():
+    page = script("training_page")
+    text = page.PAGE.read_text(encoding="utf-8")
+    for table in page.TABLES.values():
+        assert "\n".join(table()) in text
+
+
+def test_what_was_asked_of_the_costs_is_met():
+    """The bars that these results were measured for."""
+    results = {path.stem: json.loads(path.read_text()) for path in (ROOT / "benchmarks" / "results").glob("*.json")}
+    for device in ("cpu", "cuda"):
+        models = results[f"models-{device}"]
+        for mixer in ("DelayMixer", "MaskedMixer"):
+            assert models["mixers"][mixer]["time_slope"] <= 1.15
+            assert models["mixers"][mixer]["memory_slope"] <= 1.15
+        assert models["same-function"]["largest"] <= 1e-5
+        assert models["fno"]["200x128"]["ratios"]["tino / neuraloperator"] <= 1
+        assert models["tensors"]["worst"]["share_of_bttm"] < 0.1
+        for model in ("don", "pod-don"):
+            assert models["deeponets"][model]["ratios"]["tino fit, adam / deepxde"] <= 1
+    training = results["training-cpu"]
+    assert training["epochs"]["their_epoch_over_ours"]["adam, all times"] >= 30
+    assert training["time-to-goal"]["fno_still_above"]
+    step = results["training-cuda"]["steps"]["spod-trtino, adam, 32 times"]
+    assert step["ms"] <= 2
+    assert step["share_in_kernels"] >= 0.8
+    assert results["kills"]["kills"] == 20
+    assert results["kills"]["same_weights"]

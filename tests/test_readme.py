@@ -32,7 +32,7 @@ def test_the_commands_run_in_order(elsewhere):
     assert len(commands) >= 5
     for command in commands:
         arguments = shlex.split(command)[1:]
-        fewer = FEWER if arguments[0] in ("generate", "train") else []
+        fewer = FEWER if arguments[0] in ("generate", "train", "bench", "diagnose") else []
         arguments = [
             re.sub(r"^\d+$", "2", a) if b == "--epochs" else a
             for b, a in zip(["", *arguments], arguments, strict=False)

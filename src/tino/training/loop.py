@@ -211,7 +211,8 @@ class Training:
             samples = torch.arange(len(self.watched.inputs), device=self.device).split(self.batch)
             total = sum(float(self.watched(part, None)) * len(part) for part in samples)
         self.put(last if self.average else None)
-        mean = total / len(self.watched.inputs)
+        mean = torch.tensor(total / len(self.watched.inputs), dtype=torch.float64, device=self.device)
+        mean = float(distributed.summed(mean)) / distributed.size()  # one number for all processes
         self.last_loss = self.watched.weight * mean + self.watched.constant
         self.looks_since += 1
         if self.last_loss < self.best_loss:
