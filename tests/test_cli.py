@@ -289,8 +289,19 @@ def test_what_diagnose_refuses(change, message, own_file, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("damage", [lambda b: b"", lambda b: b[: len(b) // 2], lambda b: b[:300] + b"x" + b[301:]])
+def test_a_damaged_npz_is_one_line(damage, own_file, capsys):
+    own_file.write_bytes(damage(own_file.read_bytes()))
+    assert run(["diagnose", str(own_file)]) == 1
+    assert "is not a readable .npz file" in capsys.readouterr().err
+
+
 def test_diagnose_says_what_is_near(capsys):
     assert run(["diagnose", "dufing"]) == 1
     assert "did you mean 'duffing'" in capsys.readouterr().err
     assert run(["diagnose", "nowhere.npz"]) == 1
     assert "no file nowhere.npz" in capsys.readouterr().err
+    assert run(["diagnose", "nowhere.h5"]) == 1
+    assert "no file nowhere.h5" in capsys.readouterr().err
+    assert run(["diagnose", "nowhere.npz", "--train", "30"]) == 1
+    assert "are for those alone" in capsys.readouterr().err

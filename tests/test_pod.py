@@ -55,6 +55,27 @@ def test_random_projections_find_the_same_modes(shape, subtract_mean, monkeypatc
     assert torch.allclose(found.modes @ found.modes.T, eye, atol=1e-12)
 
 
+def test_noise_just_below_the_cut_is_not_taken_for_modes(monkeypatch):
+    """A plateau under the cut spoils random projections: the exact route must be taken."""
+    generator = torch.Generator().manual_seed(2)
+    left, right = (torch.linalg.qr(torch.randn(n, 600, generator=generator, dtype=torch.float64)).Q for n in (700, 620))
+    sigmas = torch.cat([10.0 ** torch.linspace(0, -5.5, 30), torch.full((15,), 1.3e-6), torch.full((555,), 0.9e-6)])
+    data = (left * sigmas.double()) @ right.T
+    monkeypatch.setattr("tino.pod.LONG", 500)
+    assert len(pod(data, subtract_mean=False).modes) == 45
+
+
+def test_a_few_hundred_modes_are_found_too(monkeypatch):
+    generator = torch.Generator().manual_seed(3)
+    left, right = (
+        torch.linalg.qr(torch.randn(n, 300, generator=generator, dtype=torch.float64)).Q for n in (2400, 2100)
+    )
+    sigmas = 10.0 ** torch.linspace(0, -9, 300, dtype=torch.float64)
+    monkeypatch.setattr("tino.pod._all_modes", None)
+    found = pod((left * sigmas) @ right.T, subtract_mean=False)
+    assert len(found.modes) == int((sigmas >= 1e-6).sum())
+
+
 def test_many_modes_take_the_exact_route(monkeypatch):
     data = torch.randn(600, 520, generator=torch.Generator().manual_seed(0))
     exact = pod(data)

@@ -110,6 +110,18 @@ DERIVED = {  # from the definitions of the models: (causal, time-invariant)
 }
 
 
+def test_the_reasons_are_the_parts_own(small_data):
+    train, test = small_data("duffing")
+    reasons = {
+        "don": "its mixer sees the future and its basis depends on t",
+        "tc-don": "its mixer has weights for each absolute time and its basis depends on t",
+        "causality-don": "its mixer leaves f(T_0) out and its basis depends on t",
+        "trtino": "its time factor depends on t",
+    }
+    for name, why in reasons.items():
+        assert str(tino.certify(separable(name, train), test)).endswith(f": {why}")
+
+
 def test_every_model_has_a_row_above():
     assert set(DERIVED) == set(RECIPES)
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import FAMILY, RECIPES, separable
+from conftest import FAMILY, RECIPES, TIME_ONLY, separable
 
 import tino
 from tino.models.bases import Trunk
@@ -93,7 +93,7 @@ def test_pod_modes_know_grid_points_only(name, burgers):
 def test_what_query_refuses(burgers):
     train, f = burgers
     model = tino.build("don", train).double()
-    with pytest.raises(tino.TinoError, match="the model was built for"):
+    with pytest.raises(tino.TinoError, match=r"t reaches from .* the model knows"):
         model.query(f, [train.time.stop + 1])
     with pytest.raises(tino.TinoError, match="y has shape"):
         model.query(f, None, torch.zeros(3))
@@ -106,3 +106,62 @@ def test_an_initial_state_enters_too(small_data):
     model = tino.build("don", train).eval()
     with torch.no_grad():
         assert torch.allclose(model.query(test.f[:2], ic=test.ic[:2]), model(test.f[:2], test.ic[:2]), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", [n for n in FAMILY if RECIPES[n].mixer != "global"])
+def test_the_first_part_of_a_record(name, burgers):
+    train, f = burgers
+    model = tino.build(name, train).double().eval()
+    whole = model.query(f)
+    assert torch.allclose(model.query(f[:, :7]), whole[:, :7], atol=1e-12)
+    with pytest.raises(tino.TinoError, match=r"the model knows \[0, .*\] of this record"):
+        model.query(f[:, :7], [train.time.stop])
+
+
+@pytest.mark.parametrize("name", FAMILY)
+def test_times_in_float32_are_grid_times(name, burgers):
+    train, f = burgers
+    model = tino.build(name, train).double().eval()
+    assert torch.allclose(model.query(f, train.time.points.float()), model.query(f), atol=ROUNDING)
+
+
+@pytest.mark.parametrize("name", TIME_ONLY)
+def test_time_only_models(name, small_data):
+    train, test = small_data("duffing")
+    model = tino.build(name, train).eval()
+    with torch.no_grad():
+        expected = model(test.f)
+    assert torch.allclose(model.query(test.f), expected, atol=ROUNDING)
+    assert torch.allclose(model.query(test.f, train.time.points[[5, 2]]), expected[:, [5, 2]], atol=ROUNDING)
+    with pytest.raises(tino.TinoError, match="grid times only"):
+        model.query(test.f, [0.3 * train.time.step])
+
+
+def test_inputs_are_checked_and_cast(burgers, small_data):
+    train, f = burgers
+    model = tino.build("don", train)
+    assert torch.allclose(model.query(f), model.query(f.float()), atol=ROUNDING)
+    for wrong, message in ((f.numpy(), "must be a torch tensor"), (f * torch.nan, "NaN"), (f[:, :, :-1], "23 sensors")):
+        with pytest.raises(tino.TinoError, match=message):
+            model.query(wrong)
+    fitted, other = small_data("fitting-space")
+    with pytest.raises(tino.TinoError, match="y leaves the domain"):
+        tino.build("tino", fitted).query(other.f, None, torch.tensor([[9.0]]))
+    windows, test = small_data("navier-stokes-ic")
+    with pytest.raises(tino.TinoError, match=r"ic has shape \(1, 576\), expected \(2, 576\)"):
+        tino.build("don", windows).query(test.f[:2], ic=test.ic[:1])
+
+
+@pytest.mark.parametrize("name", ["pod-tino", "tc-don", "fno"])
+def test_the_state_matters(name, small_data):
+    train, test = small_data("navier-stokes-ic")
+    model = tino.build(name, train).eval()
+    one, other = (model.query(test.f[:1], ic=ic) for ic in (test.ic[:1], 2 * test.ic[:1]))
+    assert not torch.allclose(one, other, rtol=1e-3)
+
+
+def test_a_periodic_point_is_the_same_a_length_further(burgers):
+    train, f = burgers
+    model = tino.build("tino", train).double()
+    y = torch.tensor([[0.3]], dtype=torch.float64)
+    assert torch.allclose(model.query(f, None, y), model.query(f, None, y + train.outputs.length), atol=1e-10)

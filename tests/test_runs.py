@@ -1,7 +1,6 @@
 """Runs that are killed, resumed, shared between processes, and benched."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -16,7 +15,6 @@ import tino
 from tino.bench import Cell, cells
 from tino.cli import run
 from tino.files import read_json
-from tino.training.checkpoint import check_room
 
 SMALL = ["--train", "24", "--test", "4", "--n-t", "40", "--batch-size", "8", "--times", "8", "--device", "cpu"]
 
@@ -41,18 +39,25 @@ def test_killed_at_random_and_resumed_to_the_same_bytes(cache, tmp_path):
     kills, chance, folder = 0, random.Random(0), tmp_path / "killed"
     for _ in range(30):
         resumed = ["--resume"] if kills else []
-        child = subprocess.Popen(command("train", "duffing", "trtino", *options, "--out", str(folder), *resumed))
-        deadline = time.monotonic() + 60
-        while kills < 2 and not (folder / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
+        arguments = command("train", "duffing", "trtino", *options, "--out", str(folder), *resumed)
+        with open(tmp_path / f"said-{kills}", "w") as said:
+            child = subprocess.Popen(arguments, stderr=said)
+        begun, deadline = time.time(), time.monotonic() + 60
+        checkpoint = folder / "checkpoint.safetensors"
+        while kills < 2 and time.monotonic() < deadline:  # until this child has written one
+            if checkpoint.exists() and checkpoint.stat().st_mtime > begun:
+                break
             time.sleep(0.01)
         try:
-            child.wait(0.2 + 0.5 * chance.random() if kills < 2 else None)
+            child.wait(0.3 * chance.random() if kills < 2 else None)
             break
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
             kills += 1
     assert kills == 2
+    resumed_at = [int((tmp_path / f"said-{i}").read_text().split("resuming after step ")[1].split()[0]) for i in (1, 2)]
+    assert 0 < resumed_at[0] < resumed_at[1]
     assert (folder / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
     assert not (folder / "checkpoint.safetensors").exists()
 
@@ -83,6 +88,7 @@ def test_two_processes_train_as_one(cache, tmp_path):
     arguments = ["train", "duffing", "trtino", *options, "--out", str(together), *SMALL]
     done = subprocess.run([*launch, *arguments], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
+    assert read_json(together / "environment.json")["processes"] == 2
     one, two = (tino.load(folder).state_dict() for folder in (alone, together))
     start = tino.build("trtino", tino.dataset(tino.problem("duffing", n_t=40), train=24, test=4)[0]).state_dict()
     for name in one:
@@ -102,16 +108,31 @@ def test_a_run_folder_can_be_read(cache, tmp_path, capsys):
     assert environment["versions"]["torch"] == torch.__version__
     assert {"device", "commit", "cores"} <= set(environment)
     assert read_json(folder / "config.json")["training"]["epochs"] == 2
+    assert environment["processes"] == 1
     assert run(["train", "duffing", "tino", "--epochs", "2", "--out", str(folder), "--resume", *SMALL]) == 1
     assert "is finished: there is nothing to resume" in capsys.readouterr().err
 
 
-def test_a_full_disk_is_found_before_training(tmp_path, monkeypatch):
-    usage = os.statvfs(tmp_path)
-    free = type("Usage", (), {"free": 2**20, "total": usage.f_frsize, "used": 0})
-    monkeypatch.setattr("shutil.disk_usage", lambda path: free)
-    with pytest.raises(tino.TinoError, match=r"has no room for this run: it needs about .* 1 MiB are free"):
-        check_room(tmp_path / "run", 10**6, "soap", averaged=False)
+def test_a_full_disk_is_found_before_training(cache, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 2**20}))
+    assert run(["train", "duffing", "tino", "--out", str(tmp_path / "run"), *SMALL]) == 1
+    assert "has no room for this run: it needs about" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_another_problem_s_checkpoint_is_refused(cache, tmp_path, capsys):
+    folder = tmp_path / "run"
+    options = ["trtino", "--epochs", "100000", "--out", str(folder), "--save-every", "0"]
+    child = subprocess.Popen(command("train", "duffing", *options))
+    deadline = time.monotonic() + 60
+    while not (folder / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.kill()
+    child.wait()
+    kept = (folder / "config.json").read_text()
+    assert run(["train", "gradient-flow", *options, *SMALL, "--resume"]) == 1
+    assert "belongs to a run with problem = duffing, not gradient-flow" in capsys.readouterr().err
+    assert (folder / "config.json").read_text() == kept
 
 
 def test_an_unwritable_folder_is_found_before_training(cache, tmp_path, capsys):
@@ -145,9 +166,14 @@ def test_a_bench_skips_what_is_finished_and_goes_on_after_a_failure(cache, tmp_p
     assert "finished before" in captured.err
     assert json.loads(captured.out)["results"][0]["model"] == "tino"
     assert Path(tmp_path / "results" / "duffing" / "tino-0.json").stat().st_mtime_ns == before
-    few[few.index("--epochs") + 1] = "2"
-    assert run(few) == 1
-    assert "was trained with other options" in capsys.readouterr().err
+    for changed in (["--epochs", "2"], ["--n-t", "30"]):
+        other = [*few]
+        other[other.index(changed[0]) + 1] = changed[1]
+        assert run(other) == 1
+        assert "tino-0.json was trained with other options" in capsys.readouterr().err
+        other[other.index("--out") + 1] = str(tmp_path / "elsewhere")
+        assert run(other) == 1
+        assert "choose another --runs" in capsys.readouterr().err
 
 
 def test_shards_share_the_cells():

@@ -6,7 +6,7 @@ tino.fit(model, train)
 tino.evaluate(model, test), tino.certify(model, test)
 """
 
-from tino.data import Dataset, load_dataset
+from tino.data import Dataset, load_dataset, read_arrays
 from tino.diagnosis import Diagnosis, diagnose
 from tino.errors import CertificateError, TinoError, TinoWarning
 from tino.evaluation import Scores, evaluate, predict
@@ -53,4 +53,5 @@ __all__ = [
     "predict",
     "problem",
     "problem_names",
+    "read_arrays",
 ]

@@ -15,7 +15,7 @@ from tino.files import read_json, write_json
 from tino.models.zoo import model_recipe
 from tino.problems import problem
 from tino.runs import DataOptions, Run, read_run, train_run
-from tino.training import TrainConfig
+from tino.training import TrainConfig, distributed
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,10 @@ def run_cell(cell: Cell, out: Path, runs: Path, data: DataOptions, config: Train
     finished = (folder / "run.json").exists()
     config = replace(config, seed=cell.seed)
     run = read_run(folder) if finished else train_run(cell.problem, cell.model, folder, data, config, resume=True)
-    if run is None:
-        raise TinoError("a bench runs its cells one by one in one process: use --shard, not torchrun")
+    assert run is not None  # one process alone
     record = result(run, cell.seed)
+    if not _asked_for(record, data, config):
+        raise TinoError(f"{folder} was trained with other options: choose another --runs, or delete it")
     write_json(out / cell.path, record)
     return record
 
@@ -102,21 +103,30 @@ def recipe(config: TrainConfig, seed: int) -> dict[str, Any]:
     }
 
 
+def _asked_for(record: dict[str, Any], data: DataOptions, config: TrainConfig) -> bool:
+    """Whether a result is of these training and data options."""
+    sizes = {"options": data.options(), "train": data.train, "test": data.test}
+    return record.get("training") == recipe(config, config.seed) and record.get("data") == sizes
+
+
 def run_bench(
     todo: list[Cell], out: Path, runs: Path, data: DataOptions, config: TrainConfig
 ) -> tuple[list[dict[str, Any]], dict[Cell, str]]:
     """All cells that have no result yet, one after the other -> all results, and why some failed."""
+    if distributed.launched():
+        raise TinoError("a bench runs its cells one by one in one process: use --shard, not torchrun")
     found, failed = [], {}
     for i, cell in enumerate(todo, 1):
         path = out / cell.path
-        if path.exists() and (known := read_json(path)).get("training") == recipe(config, cell.seed):
-            found.append(known)
-            print(f"[{i}/{len(todo)}] {cell}: finished before")
-            continue
-        print(f"[{i}/{len(todo)}] {cell}", flush=True)
         try:
             if path.exists():
-                raise TinoError(f"{path} was trained with other options: choose another --out, or delete it")
+                known = read_json(path)
+                if not _asked_for(known, data, replace(config, seed=cell.seed)):
+                    raise TinoError(f"{path} was trained with other options: choose another --out, or delete it")
+                found.append(known)
+                print(f"[{i}/{len(todo)}] {cell}: finished before")
+                continue
+            print(f"[{i}/{len(todo)}] {cell}", flush=True)
             found.append(run_cell(cell, out, runs, data, config))
         except Stopped:
             raise

@@ -7,6 +7,8 @@ there is one, ``ic`` (n, k), and one JSON record in the attribute ``tino`` with 
 import hashlib
 import json
 import os
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -153,15 +155,21 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
     Where the sensors and points lie is not asked: they are numbered.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: torch.from_numpy(np.asarray(file[name])) for name in file.files}
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            found = {name: np.asarray(file[name]) for name in file.files}
+            arrays = {k: torch.from_numpy(v.astype(v.dtype.newbyteorder("="))) for k, v in found.items()}
     except FileNotFoundError:
         raise TinoError(f"no file {path}") from None
-    except (OSError, ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise TinoError(f"{path} is not a readable .npz file of plain arrays: {error}") from error
     if missing := [name for name in ("f", "u", "t") if name not in arrays]:
         raise TinoError(f"{path} lacks {' and '.join(missing)}: it needs arrays f (n, t, m), u (n, t, x) and t (t,)")
     f, u, t = arrays["f"], arrays["u"], arrays["t"].double()
+    for name, values in (("f", f), ("u", u)):
+        if values.ndim not in (2, 3):
+            raise TinoError(
+                f"{name} has shape {tuple(values.shape)}, expected (samples, times) or (samples, times, points)"
+            )
     f, u = (values[..., None] if values.ndim == 2 else values for values in (f, u))
     if t.ndim != 1 or len(t) < 2 or not torch.allclose(t.diff(), (t[-1] - t[0]) / (len(t) - 1), rtol=1e-3, atol=0):
         raise TinoError(f"the times t of {path} must be (t,), rising in equal steps")

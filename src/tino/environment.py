@@ -4,6 +4,7 @@ import os
 import platform
 import resource
 import subprocess
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,20 @@ from tino.version import VERSION
 def environment(device: torch.device) -> dict[str, Any]:
     versions = {"tino": VERSION, "python": platform.python_version(), "torch": torch.__version__}
     return {
-        "versions": {**versions, "numpy": numpy.__version__},
+        "versions": {**versions, "numpy": numpy.__version__, "pytorch-optimizer": _version("pytorch-optimizer")},
+        "processes": int(os.environ.get("WORLD_SIZE", "1")),
         "device": device_name(device),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "commit": commit(),
     }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def device_name(device: torch.device) -> str:

@@ -57,9 +57,9 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
     if isinstance(model, Operator):
         model.check_shapes(f, ic)
         outputs = model.frame.outputs.size
-    check_values(f, "f")
-    if ic is not None:
-        check_values(ic, "ic")
+    for name, values in (("f", f), ("ic", ic)):
+        if values is not None:
+            check_values(values, name)
     at = next((p for p in model.parameters()), f)
     size = max(1, BATCH_NUMBERS // (f.shape[1] * max(outputs, 256)))
     training = model.training

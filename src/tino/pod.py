@@ -10,6 +10,7 @@ from tino.errors import TinoError
 
 CUT = 1e-6  # modes with sigma_i / sigma_max below it are dropped (eq_SVD_eta)
 LONG = 1500  # snapshots and points: beyond it an exact decomposition takes minutes
+MARGIN = 0.1  # of the cut, below which the random projections must reach
 ROWS = 4096  # snapshots in float64 at a time
 
 
@@ -38,7 +39,7 @@ def pod(snapshots: Tensor, subtract_mean: bool = True, cut: float = CUT) -> Pod:
     """POD of snapshots (n, x), in float64 throughout: a float32 Gram matrix cannot resolve the cut.
 
     Exactly, by a thin QR of the tall side and the SVD of its small factor; where both sides are long, by random
-    projections, which find every mode above the cut as long as these are few.
+    projections, where the spectrum has fallen well below the cut after few modes.
     """
     n, x = snapshots.shape
     mean = _sum(snapshots) / n if subtract_mean else torch.zeros(x, dtype=torch.float64, device=snapshots.device)
@@ -77,7 +78,8 @@ def _few_modes(snapshots: Tensor, mean: Tensor, cut: float) -> tuple[Tensor, Ten
         v = torch.linalg.qr(_transposed_times(snapshots, mean, q)).Q
         r = torch.linalg.qr(_times(snapshots, mean, v), mode="r").R
         _, sigmas, w = torch.linalg.svd(r)
-        if sigmas[3 * count // 4] < cut * sigmas[0]:  # the rest is a margin: without it the last modes are inexact
+        # the rest is a margin, well below the cut: without it the last modes are inexact
+        if sigmas[3 * count // 4] < MARGIN * cut * sigmas[0]:
             return sigmas, w @ v.T
     return None
 

@@ -31,6 +31,15 @@ from tino.training.checkpoint import check_room
 from tino.training.loop import Log
 
 CHECKPOINT = "checkpoint.safetensors"
+RESULTS = (
+    "scores.json",
+    "certificate.json",
+    "model.json",
+    "model.safetensors",
+    "history.csv",
+    "loss.png",
+    "example.png",
+)
 
 
 @dataclass(frozen=True)
@@ -142,10 +151,12 @@ def _train_run(
     train, test = distributed.first_then_others(lambda: dataset(*sets))
     model = build(model_name, train, config.seed)
     parameters = sum(p.numel() for p in model.parameters())
-    check_room(folder, parameters, config.optimizer, averaged=bool(config.average or config.validation))
+    size = 8 if config.precision == "float64" else 4
+    check_room(folder, parameters, config.optimizer, bool(config.average or config.validation), size)
     first = distributed.rank() == 0
-    if first:
-        (folder / "run.json").unlink(missing_ok=True)  # from here to the end the folder holds no finished run
+    if first and not checkpoint.exists():
+        for old in ("run.json", *RESULTS):  # of a run that was here before; without run.json it is not finished
+            (folder / old).unlink(missing_ok=True)
         record = {
             "problem": name,
             "model": model_name,

@@ -31,13 +31,11 @@ class Problems:
 
     def run(self) -> None:
         chosen = [problem(name) for name in problem_names()]
-        records = [{"title": one.title, "section": one.section, **one.record()} for one in chosen]
         if self.json:
-            return print_json(records)
+            return print_json([{"title": one.title, "section": one.section, **one.record()} for one in chosen])
         table = empty_table("problem", "equation", "times", "sensors -> points")
-        for chosen in map(problem, problem_names()):
-            sizes = f"{chosen.inputs.size} -> {chosen.outputs.size}"
-            table.add_row(chosen.name, chosen.equation, str(chosen.time.n), sizes)
+        for one in chosen:
+            table.add_row(one.name, one.equation, str(one.time.n), f"{one.inputs.size} -> {one.outputs.size}")
         Console().print(table)
 
 
@@ -76,7 +74,8 @@ class Show:
             count = max(self.samples, self.pod)
             train, _ = dataset(chosen, self.seed, count, 1, cache=folder, device=pick_device(self.device))
             picture = png(draw_samples(train.take(slice(self.samples))))
-            rows = pod_rows(train) if self.pod and train.outputs.shape else []
+            behind = train.take(slice(self.pod * len(train) // count))  # a trajectory may be cut into several pairs
+            rows = pod_rows(behind) if self.pod and train.outputs.shape else []
         path = self.out or Path(f"{chosen.name}.png")
         with whole_file(path) as part:
             part.write_bytes(picture)
@@ -84,7 +83,8 @@ class Show:
             return print_json({"picture": str(path), **chosen.record(), "pod": rows})
         print(f"{chosen.title}: {chosen.equation}\nreference: {chosen.solver['name']}\npicture: {path}")
         if rows:
-            print(f"\nPOD of {self.pod} training pairs; modes with σ_i / σ_max < {CUT:g} are cut")
+            pairs = f"{len(behind)} training pairs, which is also the most modes of (t, y) there can be"
+            print(f"\nPOD of {pairs}; modes with σ_i / σ_max < {CUT:g} are cut")
             _print_pod(rows)
 
 
@@ -120,13 +120,16 @@ class Generate:
         print(f"{path}\n{self.data.train} training and {self.data.test} test pairs, {size:.0f} MiB")
 
 
+FEW = DataOptions(train=200, test=1)  # what a diagnosis makes of a problem
+
+
 @dataclass(frozen=True)
 class Diagnose:
     """Say whether a dataset looks causal and time-invariant, and which model to begin with."""
 
     data: Annotated[Positional[str], arg(metavar="DATA")]
     """A file made by 'tino generate', an .npz file with arrays f, u and t of your own, or the name of a problem."""
-    options: OmitArgPrefixes[DataOptions] = field(default_factory=lambda: DataOptions(train=200, test=1))
+    made: OmitArgPrefixes[DataOptions] = field(default_factory=lambda: FEW)
     seed: int = 0
     """Fixes which samples are examined."""
     json: bool = False
@@ -134,12 +137,16 @@ class Diagnose:
 
     def run(self) -> None:
         if self.data in problem_names():
-            chosen = self.options.problem(self.data)
-            train, _ = dataset(chosen, self.seed, self.options.train, self.options.test, self.options.cache)
+            chosen = self.made.problem(self.data)
+            train, _ = dataset(chosen, self.seed, self.made.train, self.made.test, self.made.cache)
+        elif self.made != FEW:
+            raise TinoError(f"{self.data} is not the name of a problem: --train, --n-t and so on are for those alone")
         elif self.data.endswith(".npz"):
             train = read_arrays(self.data)
         elif Path(self.data).exists():
             train, _ = load_dataset(self.data)
+        elif Path(self.data).suffix == ".h5":
+            raise TinoError(f"no file {self.data}")
         else:
             problem(self.data)  # says what is near
             return

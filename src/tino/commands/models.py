@@ -1,5 +1,6 @@
 """Commands about models and their runs."""
 
+import os
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
@@ -40,8 +41,9 @@ class Models:
             table.add_row(name, parts.get("mixer", "–"), parts.get("basis", "–"), factor, recipe.title)
         Console().print(table)
         Console().print(
-            "mixer: global sees past and future, masked the past, delay the past by lag alone.\n"
-            "Causal: masked and delay. Time-invariant: delay, no time factor, basis of y only.",
+            "mixer: global sees past and future, masked the past, delay the past by lag alone, late likewise without\n"
+            "f(T_0). "
+            "Causal: masked, delay, late. Time-invariant: delay, no time factor, basis of y only.",
             style="dim",
         )
 
@@ -67,7 +69,8 @@ class Train:
 
     def run(self) -> None:
         folder = self.out or Path("runs") / self.problem / f"{self.model}-{self.training.seed}"
-        with tensorboard_log(folder / "tensorboard" if self.tensorboard else None) as log:
+        first = int(os.environ.get("RANK", "0")) == 0
+        with tensorboard_log(folder / "tensorboard" if self.tensorboard and first else None) as log:
             done = train_run(self.problem, self.model, folder, self.data, self.training, self.resume, log)
         if done is None:
             return None

@@ -2,12 +2,14 @@
 
 Each maps z (b, t, m) to h (b, t, width), or to h at the chosen ``times`` (s,) alone, (b, s, width); the
 global one, whose answer does not depend on time, returns (b, 1, width). All keep weights (t, m, width). Each
-declares ``causal`` and ``time_invariant``, from which a model derives its own properties, and ``grid_only``: whether
-a time between two grid times means nothing to it (elsewhere it is seen as the last grid time before it).
+declares ``causal`` and ``time_invariant``, from which a model derives its own properties, ``why`` it is not
+time-invariant, and ``grid_only``: whether a time between two grid times means nothing to it (else it is seen as the
+last one before it).
 """
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 
 def _weights(n_t: int, m: int, width: int) -> tuple[nn.Parameter, nn.Parameter]:
@@ -22,6 +24,7 @@ class GlobalMixer(nn.Module):
 
     causal = False
     time_invariant = False
+    why = "its mixer sees the future"
     grid_only = False
 
     def __init__(self, n_t: int, m: int, width: int) -> None:
@@ -37,6 +40,7 @@ class MaskedMixer(nn.Module):
 
     causal = True
     time_invariant = False
+    why = "its mixer has weights for each absolute time"
     grid_only = False
 
     def __init__(self, n_t: int, m: int, width: int) -> None:
@@ -58,6 +62,7 @@ class DelayMixer(nn.Module):
 
     causal = True
     time_invariant = True
+    why = ""
     grid_only = True
 
     def __init__(self, n_t: int, m: int, width: int, first_lag: int = 0) -> None:
@@ -97,6 +102,7 @@ class LateMixer(nn.Module):
 
     causal = True
     time_invariant = False
+    why = "its mixer leaves f(T_0) out"
     grid_only = True
 
     def __init__(self, n_t: int, m: int, width: int) -> None:
@@ -133,6 +139,7 @@ class _DelayFft(torch.autograd.Function):
         return _signal(z_hat @ w_hat, n)[:, : z.shape[1]]
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad: Tensor):  # pyright: ignore
         z_hat, w_hat = ctx.saved_tensors
         t, lags, n = ctx.sizes
@@ -167,6 +174,7 @@ class _DelayAt(torch.autograd.Function):
         return h
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, grad: Tensor):  # pyright: ignore
         z, weight = ctx.saved_tensors
         lags = weight.shape[0]

@@ -44,6 +44,12 @@ class SpectralConv(nn.Module):
             self.register_buffer(f"back_{axis}", back, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast(
+            x.device.type, enabled=False
+        ):  # FFTs know no bfloat16, and sums over a grid want the digits
+            return self._apply_modes(x.float() if x.dtype in (torch.bfloat16, torch.float16) else x)
+
+    def _apply_modes(self, x: Tensor) -> Tensor:
         last = len(self.sizes) - 1
         axes = range(min(last, len(self.sizes) - self.by_fft))  # by products, the last one apart
         if self.by_fft:

@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tino.data import Dataset
+from tino.data import Dataset, check_values
 from tino.errors import TinoError
-from tino.grids import Grid, TimeGrid, grid_from_record, grid_record
+from tino.grids import Grid, Periodic, TimeGrid, grid_from_record, grid_record
+
+ON_GRID = 1e-4  # of a step: a time so close to a grid time is it, also in float32
 
 
 @dataclass(frozen=True)
@@ -40,16 +42,19 @@ class Frame:
         """Which grid times these are, (s,); an error names the first that is none."""
         place = (t.double() - self.time.start) / self.time.step
         index = place.round().long()
-        off = (place - index).abs() > 1e-4
+        off = (place - index).abs() > ON_GRID
         if bool(off.any()):
             given, near = float(t[off][0]), float(self.time.points[index[off][0]])
-            raise TinoError(f"{name} answers at its grid times only, {given:g} lies between: the nearest is {near:g}")
+            hint = "don, spod-don, tc-don and tc-spod-don answer at any time"
+            raise TinoError(
+                f"{name} answers at its grid times only, {given:g} is none, the nearest is {near:g}: {hint}"
+            )
         return index
 
     def last_index(self, t: Tensor) -> Tensor:
         """The last grid time t_i <= t of each, (s,)."""
         place = (t.double() - self.time.start) / self.time.step
-        return (place + 1e-9).floor().long().clamp(0, self.time.n - 1)
+        return (place + ON_GRID).floor().long().clamp(0, self.time.n - 1)
 
     def point_index(self, y: Tensor, name: str) -> Tensor:
         """Which output points of the grid these are, (q,); an error names the first that is none."""
@@ -105,6 +110,10 @@ class Operator(nn.Module):
             fewer = " (or fewer)" if self.causal else ""
             raise TinoError(f"f has {f.shape[1]} times, the model was built for {n_t}{fewer}")
         self._check_state(ic)
+        if ic is not None and (ic.ndim != 2 or len(ic) != len(f)):
+            raise TinoError(
+                f"ic has shape {tuple(ic.shape)}, expected ({len(f)}, {self.frame.state}): f has {len(f)} samples"
+            )
 
     def check_grids(self, data: Dataset) -> None:
         """The data lie on the grids the model was built for, and have the initial states it takes."""
@@ -124,26 +133,45 @@ class Operator(nn.Module):
     def query(
         self, f: Tensor, t: Tensor | Sequence[float] | None = None, y: Tensor | None = None, ic: Tensor | None = None
     ) -> Tensor:
-        """u at times t (s,) and points y (q, d), (b, s, q); all grid times or points where left out.
+        """u at times t (s,) and points y (q, d), (b, s, q); all times of f, or all grid points, where left out.
 
-        Between the grid's times and points it answers as its parts can: a learned basis at any point; a global mixer at
-        any time, a masked one with the past up to the last t_i <= t, a delay mixer at grid times only.
+        Between the grid's times and points it answers as its parts can: a learned basis at any point of the domain; a
+        global mixer at any time (but not with POD modes of time), a masked one with the past up to the last t_i <= t, a
+        delay mixer at grid times only.
         """
-        self.check_shapes(f, ic)
-        grid = self.frame.time
-        t = grid.points if t is None else torch.as_tensor(t, dtype=torch.float64, device="cpu")
+        f, ic, given = self.at_the_border(f, ic)
+        grid, points = self.frame.time, self.frame.outputs.points
+        known = grid.points[: f.shape[1]]
+        t = known if t is None else torch.as_tensor(t, dtype=torch.float64, device="cpu")
         if t.ndim != 1 or len(t) == 0:
             raise TinoError(f"t has shape {tuple(t.shape)}, expected (s,) with one time or more")
-        slack = 1e-9 * (grid.stop - grid.start)
-        if not bool(((t >= grid.start - slack) & (t <= grid.stop + slack)).all()):
-            given = f"t reaches from {float(t.min()):g} to {float(t.max()):g}"
-            raise TinoError(f"{given}, the model was built for [{grid.start:g}, {grid.stop:g}]")
-        points = self.frame.outputs.points
+        slack = ON_GRID * grid.step
+        if not bool(((t >= grid.start - slack) & (t <= known[-1] + slack)).all()):
+            asked = f"t reaches from {float(t.min()):g} to {float(t.max()):g}"
+            raise TinoError(f"{asked}, the model knows [{grid.start:g}, {float(known[-1]):g}] of this record")
         y = points if y is None else torch.as_tensor(y, dtype=torch.float64, device="cpu")
         if y.ndim != 2 or y.shape[1] != points.shape[1] or not bool(torch.isfinite(y).all()):
             raise TinoError(f"y has shape {tuple(y.shape)}, expected finite coordinates (points, {points.shape[1]})")
+        if isinstance(self.frame.outputs, Periodic):
+            y = y.remainder(self.frame.outputs.length)
+        low, high = (points.amin(0), points.amax(0)) if points.shape[1] else (y, y)
+        if isinstance(self.frame.outputs, Periodic):
+            high = torch.full_like(high, self.frame.outputs.length)
+        if not bool(((y >= low - 1e-6) & (y <= high + 1e-6)).all()):
+            raise TinoError(f"y leaves the domain, which reaches from {low.tolist()} to {high.tolist()}")
         with torch.no_grad():
-            return self._query(f, ic, t, y)
+            return self._query(f, ic, t, y).to(given)
+
+    def at_the_border(self, f: Tensor, ic: Tensor | None) -> tuple[Tensor, Tensor | None, torch.device]:
+        """Inputs from outside, checked (shape, dtype, NaN), as the model wants them; and where they were."""
+        if not isinstance(f, Tensor):
+            raise TinoError(f"f must be a torch tensor, got {type(f).__name__}: wrap arrays in torch.as_tensor")
+        self.check_shapes(f, ic)
+        check_values(f, "f")
+        if ic is not None:
+            check_values(ic, "ic")
+        at = next((p for p in self.parameters()), f)
+        return f.to(at.device, at.dtype), None if ic is None else ic.to(at.device, at.dtype), f.device
 
     def _query(self, f: Tensor, ic: Tensor | None, t: Tensor, y: Tensor) -> Tensor:
         """On the grid alone, where a model has nothing better."""

@@ -174,11 +174,7 @@ class Separable(Operator):
 
     def time_dependence(self) -> list[str]:
         """The parts that know what time it is; empty for a time-invariant model."""
-        parts = []
-        if not self.mixer.causal:
-            parts.append("its mixer sees the future")
-        elif not self.mixer.time_invariant:
-            parts.append("its mixer has weights for each absolute time")
+        parts = [] if self.mixer.time_invariant else [self.mixer.why]
         if self.time_factor is not None:
             parts.append("its time factor depends on t")
         if self.basis.of_time:

@@ -41,6 +41,7 @@ def split(train: Dataset, config: TrainConfig) -> tuple[Dataset, Dataset | None]
         return train, None
     kept = round(config.validation * len(train))
     if not 0 < kept < len(train):
-        raise TinoError(f"validation is {config.validation}, which is {kept} of {len(train)} training samples")
+        share = f"validation is {config.validation}, which is {kept} of {len(train)} training samples"
+        raise TinoError(f"{share}: at least one is to be watched and one to be fitted")
     order = torch.randperm(len(train), generator=torch.Generator().manual_seed(config.seed))
     return train.take(order[kept:].sort().values), train.take(order[:kept].sort().values)

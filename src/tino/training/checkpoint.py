@@ -39,10 +39,10 @@ def read_checkpoint(path: Path) -> Any:
     return _put_together(json.loads(record["state"]), tensors)
 
 
-def check_room(folder: Path, parameters: int, optimizer: str, averaged: bool) -> None:
+def check_room(folder: Path, parameters: int, optimizer: str, averaged: bool, size: int = 4) -> None:
     """The folder can be written to, and its disk holds two checkpoints (the last and the next) and the model."""
     check_writable(folder)
-    needed = 4 * parameters * (2 * (KEPT[optimizer] + 2 * averaged) + 1) + 10 * 2**20
+    needed = size * parameters * (2 * (KEPT[optimizer] + 2 * averaged) + 1) + 10 * 2**20
     nearest = next(place for place in (folder, *folder.resolve().parents) if place.exists())
     free = shutil.disk_usage(nearest).free
     if free < needed:

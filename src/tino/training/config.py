@@ -78,7 +78,7 @@ class TrainConfig:
     def budget_seconds(self) -> float | None:
         if self.budget is None:
             return None
-        found = re.fullmatch(r"(\d+(?:\.\d*)?)(s|m|h|)", self.budget.strip())
+        found = re.fullmatch(r"(\d+(?:\.\d*)?)(s|m|h|)", str(self.budget).strip())
         if not found or not float(found[1]) > 0:
             raise TinoError(f"budget is '{self.budget}', expected a time such as 60s, 5m or 1h")
         return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]

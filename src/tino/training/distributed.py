@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TypeVar
 
 import torch
@@ -37,7 +38,10 @@ def processes(device: str) -> Iterator[str]:
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if on_gpu and local >= torch.cuda.device_count():
         raise TinoError(f"process {local} of this machine has no GPU: there are {torch.cuda.device_count()}")
-    dist.init_process_group("nccl" if on_gpu else "gloo")
+    if on_gpu:
+        torch.cuda.set_device(local)
+    # long: the others wait while the first makes data
+    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(hours=6))
     try:
         yield f"cuda:{local}" if on_gpu else "cpu"
         dist.barrier()  # without it a process may leave while another still talks to it

@@ -2,6 +2,7 @@
 
 import math
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -51,14 +52,19 @@ def fit(
     device = pick_device(config.device)
     with _precision(model, config):
         run = Training(model.to(device).train(), train, config, device)
-        if resume and checkpoint is not None and checkpoint.exists():
+        if resume and checkpoint is not None and _all_see(checkpoint, device):
             run.restore(checkpoint)
         show = show_progress and distributed.rank() == 0
+        if run.step and show:
+            print(f"resuming after step {run.step}", file=sys.stderr)
         with (
             _signals(checkpoint is not None) as asked,
             progress(f"training {model_name(model)}", run.length, show) as advance,
         ):
-            run.go(asked, checkpoint, advance, log)
+            try:
+                run.go(asked, checkpoint, advance, log)
+            except torch.OutOfMemoryError as error:
+                raise TinoError(f"{device} has not enough memory for this step: use a smaller --batch-size") from error
         run.take_result()
     model.eval()
     return run.history
@@ -97,6 +103,7 @@ class Training:
         self.best: list[Tensor] | None = None  # weights, where validation samples choose them
         self.best_loss, self.last_loss, self.looks_since = math.inf, math.nan, 0
         self.history = History()
+        self.origin = {"problem": train.name, "model": model_name(model), "data": train.meta.get("parameters_sha256")}
 
     def done(self) -> float:
         """The share of the training that lies behind."""
@@ -125,12 +132,14 @@ class Training:
                 log(self.step, {"loss": latest, "lr": self.history.lr[-1], "validation": self.last_loss})
 
         begun = time.perf_counter()
+        taking = self.config.warmup * (self.budget or 0.0)  # seconds of the last step
         while self.done() < 1 and not (self.config.patience and self.looks_since >= self.config.patience):
             epoch, place = divmod(self.step, self.epoch_steps)
             if drawn != epoch:
                 order, times = draws(self.config, self.n, self.epoch_steps, self.objective.n_t, epoch, self.device)
                 drawn = epoch
-            half = 0.5 / self.steps if self.budget is None else 0.0  # the middle of the step: neither end has rate 0
+            # the middle of the step: neither end has rate 0
+            half = 0.5 / self.steps if self.budget is None else 0.5 * taking / self.budget
             rate = self.config.lr_at(self.done() + half)
             set_rate(self.optimizer, rate)
             picked = order[place * self.batch : (place + 1) * self.batch]
@@ -144,7 +153,7 @@ class Training:
                 raise
             self.step += 1
             now = time.perf_counter()
-            self.seconds = now - start
+            taking, self.seconds = now - start - self.seconds, now - start
             self.update_average()
             if self.watched is not None and (math.floor(VALIDATIONS * self.done()) > before or self.done() == 1):
                 self.validate()
@@ -159,6 +168,8 @@ class Training:
                 raise Stopped(self.step, asked[0] if asked else signal.SIGTERM)
         if waiting:
             look()
+        if self.step % self.epoch_steps and self.epoch_loss:  # stopped early, or by the clock, within an epoch
+            self.end_epoch(self.step % self.epoch_steps, self.config.lr_at(self.done()), self.seconds, self.last_loss)
 
     def agreed(self, stop: bool, save: bool, look: bool) -> tuple[bool, bool, bool]:
         """What is to be done after this step; several processes agree on it, at the ends of epochs."""
@@ -183,15 +194,18 @@ class Training:
                 where = f"epoch {epoch + 1}, learning rate {waiting[i].lr:.1e}, step {first + i + 1}"
                 kept = checkpoint is not None and checkpoint.exists()
                 last = f"the last good state is kept in {checkpoint}; " if kept else ""
-                raise TinoError(f"the loss is {loss} at {where}: {last}try a smaller lr")
+                raise TinoError(f"the loss is {loss} at {where}: {last}try a smaller lr in another folder")
             self.epoch_loss += loss * min(self.batch, self.n - place * self.batch)
-            if place + 1 == self.epoch_steps or first + i + 1 == self.steps:
-                seen = min(self.n, (place + 1) * self.batch)
-                mean = self.objective.weight * self.epoch_loss / seen + self.objective.constant
+            if place + 1 == self.epoch_steps:
                 rate = self.config.lr_at((first + i + 1) / self.steps) if self.budget is None else waiting[i].lr
-                self.history.add(mean, rate, waiting[i].seconds, waiting[i].validation)
-                self.epoch_loss = 0.0
+                self.end_epoch(place + 1, rate, waiting[i].seconds, waiting[i].validation)
         self.history.steps = self.step
+
+    def end_epoch(self, steps: int, rate: float, seconds: float, validation: float) -> None:
+        """The mean loss of an epoch, whole or cut short, into the history."""
+        mean = self.objective.weight * self.epoch_loss / min(self.n, steps * self.batch) + self.objective.constant
+        self.history.add(mean, rate, seconds, validation)
+        self.epoch_loss = 0.0
 
     # -- weights that are not simply the last ---------------------------------------------------------------
 
@@ -222,20 +236,27 @@ class Training:
     def take_result(self) -> None:
         """The weights of the trained model: the best on validation, the average, or the last."""
         self.put(self.best or self.average)
+        self.check_weights()
 
     def put(self, weights: list[Tensor] | None) -> None:
         """These weights into the model; none changes nothing."""
         with torch.no_grad():
-            for p, weight in zip(self.parameters, weights or self.parameters, strict=True):
+            for p, weight in zip(self.parameters, weights or [], strict=weights is not None):
                 p.copy_(weight)
+
+    def check_weights(self) -> None:
+        if not all(bool(torch.isfinite(p).all()) for p in self.parameters):
+            rate = self.config.lr_at(self.done())
+            raise TinoError(
+                f"the weights are not finite after step {self.step}, learning rate {rate:.1e}: try a smaller lr"
+            )
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
     KEPT = ("step", "seconds", "epoch_loss", "average", "best", "best_loss", "last_loss", "looks_since")
 
     def save(self, path: Path) -> None:
-        if not all(bool(torch.isfinite(p).all()) for p in self.parameters):
-            raise TinoError(f"the weights are not finite after step {self.step}: try a smaller lr")
+        self.check_weights()
         if distributed.rank() == 0:
             state = {
                 "identity": self.identity(),
@@ -251,11 +272,13 @@ class Training:
         held, own = state["identity"], self.identity()
         for name in own:
             if held.get(name) != own[name]:
-                raise TinoError(
-                    f"{path} belongs to a run with {name} = {held.get(name)}, not {own[name]}: give the same options"
-                )
+                given = f"{name} = {held.get(name)}, not {own[name]}" if name != "weights" else "a model of other sizes"
+                raise TinoError(f"{path} belongs to a run with {given}: give the same options")
         self.put(state["weights"])
+        ways = [{k: g[k] for k in ("lr", "capturable", "fused") if k in g} for g in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
+        for group, way in zip(self.optimizer.param_groups, ways, strict=True):
+            group.update(way)  # of this device: on a GPU the rate must be a tensor there
         for name in self.KEPT:
             value = state[name]
             setattr(self, name, [w.to(self.device) for w in value] if isinstance(value, list) else value)
@@ -264,7 +287,7 @@ class Training:
     def identity(self) -> dict[str, object]:
         """What must be the same for a checkpoint to be continued."""
         config = {key: value for key, value in asdict(self.config).items() if key not in ("device", "save_every")}
-        return {**config, "samples": self.n, "weights": [list(p.shape) for p in self.parameters]}
+        return {**self.origin, **config, "samples": self.n, "weights": [list(p.shape) for p in self.parameters]}
 
 
 @contextmanager
@@ -272,21 +295,31 @@ def _precision(model: nn.Module, config: TrainConfig) -> Iterator[None]:
     before = next((p.dtype for p in model.parameters()), torch.float32)
     if config.precision == "float64":
         model.double()
-    with products(tf32=config.precision == "tf32"):
-        yield
-    model.to(before)
+    try:
+        with products(tf32=config.precision == "tf32"):
+            yield
+    finally:
+        model.to(before)
+
+
+def _all_see(checkpoint: Path, device: torch.device) -> bool:
+    """Whether the checkpoint is there, for every process."""
+    seeing = int(distributed.summed(torch.tensor(float(checkpoint.exists()), device=device)))
+    if 0 < seeing < distributed.size():
+        raise TinoError(f"{checkpoint} is seen by {seeing} of {distributed.size()} processes: share the run folder")
+    return seeing > 0
 
 
 @contextmanager
 def _signals(active: bool) -> Iterator[list[int]]:
-    """Signals that ask to stop, as they come; a second one stops at once."""
+    """Signals that ask to stop, as they come; a second Ctrl-C stops at once."""
     asked: list[int] = []
     if not active or threading.current_thread() is not threading.main_thread():
         yield asked
         return
 
     def note(number: int, _: object) -> None:
-        if asked:
+        if asked and number == signal.SIGINT:
             raise KeyboardInterrupt
         asked.append(number)
 

@@ -124,14 +124,15 @@ class CapturedSoap:
         self.gradients = [torch.zeros_like(p) for p in self.parameters]
         for p, kept in zip(self.parameters, self.gradients, strict=True):
             p.grad = kept
-        self.group["lr"] = 1.0
+        decay, self.group["weight_decay"], self.group["lr"] = self.group["weight_decay"], 0.0, 1.0
         graph = torch.cuda.CUDAGraph()
         with torch.no_grad(), _capturing(graph):
             before = [p.clone() for p in self.parameters]
             self.optimizer.step()
             for p, old in zip(self.parameters, before, strict=True):
-                p.copy_(torch.lerp(old, p, self.rate))
-        self.group["lr"], self.group["step"] = rate, count  # a capture runs nothing
+                p.copy_(torch.lerp(old, p, self.rate) * (1 - decay * self.rate))
+        self.group["weight_decay"], self.group["lr"] = decay, rate
+        self.group["step"] = count  # a capture runs nothing
         for p, gradient in zip(self.parameters, given, strict=True):
             p.grad = gradient
         self.held = [box[key] for box, key in self._renewed()]
