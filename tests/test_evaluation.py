@@ -57,7 +57,7 @@ def test_other_grids_and_answers_are_refused(small_data):
         tino.evaluate(torch.nn.Linear(24, 5), test)
     with torch.no_grad():
         tino_model = separable("tino", train)
-        tino_model.mixer.bias.fill_(torch.nan)
+        next(tino_model.mixer.parameters()).fill_(torch.nan)
     with pytest.raises(tino.TinoError, match="predicts NaN or infinite values"):
         tino.evaluate(tino_model, test)
     with pytest.raises(tino.TinoError, match="ic holds 2 samples, f holds 6"):

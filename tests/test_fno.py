@@ -1,11 +1,12 @@
 """The Fourier layer against full FFTs, and the FNO's sizes."""
 
+from typing import Any
+
 import pytest
 import torch
 
 import tino
 from tino.layers.spectral import PointLinear, SpectralConv
-from tino.models.fno import Fno
 
 
 def by_full_transform(layer: SpectralConv, x: torch.Tensor) -> torch.Tensor:
@@ -67,8 +68,7 @@ def test_widths_and_modes_are_the_paper_s(small_data):
 def test_the_network_is_its_formula(problem, small_data):
     """v_{l+1} = σ(W_l v_l + c_l + F⁻¹(R_l · F v_l)) on the channels (f, ic, t, x), written out with full FFTs."""
     train, test = small_data(problem)
-    model = tino.build("fno", train).double().eval()
-    assert isinstance(model, Fno)
+    model: Any = tino.build("fno", train).double().eval()
     f, ic = test.f[:2].double(), None if test.ic is None else test.ic[:2].double()
     shape = train.outputs.shape
     n_t, axes = train.time.n, 1 + len(shape)

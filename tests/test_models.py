@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -83,7 +84,8 @@ def test_causality_don_as_printed(small_data):
     grid, m = train.time, train.time.n - 1
     xi = model.mixer.weight[:, 0].unflatten(-1, (modes, kernels)) * model.sensors.matrix  # ξ_1 ... ξ_m
     assert isinstance(model.basis, Trunk)
-    omega, zeta = model.basis.net[0].weight, model.basis.net[0].bias
+    linear: Any = model.basis.net[0]
+    omega, zeta = linear.weight, linear.bias
     f = test.f[:2, :, 0].double()
     u = torch.zeros_like(f)
     for place, t in enumerate(grid.points):
