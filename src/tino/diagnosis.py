@@ -3,22 +3,21 @@
 Three questions, each a comparison of regressions on samples that were held out:
 
 - clock: from the state at t_a and the input over [t_a, t_a + h], how does u change until t_a + h, and does knowing t_a
-  help? Under one law for all times it does not, wherever the samples began.
-- future: does the input after t_a + h help? In a causal system it does not.
-- history: from the input's past alone, zero before T_0, what is u(t), and does knowing t help? For a system that
-  starts at rest it does not, and TINO needs no time factor.
+  help? Not under one law for all times, wherever the samples began.
+- future: does the input after t_a + h help? Not in a causal system.
+- history: from the input's past, zero before T_0, what is u(t), and does knowing t help? Not where it starts at rest.
 
-For the first two, with x = (state, input) and z the clock or the future, y - E[y | x] is regressed on (z - E[z | x]) ⊗ φ(x).
-What a coarse regression misses of E[y | x] does not correlate with what x leaves open of z, so it is not taken for a clock.
+For the first two, x = (state, input), z the clock or the future: y - E[y | x] is regressed on (z - E[z | x]) ⊗ φ(x).
+What a coarse regression misses of E[y | x] does not correlate with what x leaves open of z, so it is not taken for z.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.polynomial.legendre import legvander
 from torch import Tensor
 
 from tino.data import Dataset
@@ -28,18 +27,16 @@ from tino.pod import pod
 from tino.progress import progress
 
 FEWEST = {"samples": 20, "times": 12}
-SAMPLES, ROWS, STARTS = 200, 2400, 24  # samples, samples times windows, and windows of a sample, at most
+SAMPLES, TIMES, ROWS, STARTS = 200, 1000, 2400, 24  # samples, times, samples x windows, windows of a sample, at most
 MODES_IN, MODES_OUT, ENERGY, SNAPSHOTS = 8, 32, 0.9999, 1000  # POD coefficients: at most, or this share of the energy
 WAVES, SHAPES, TAPS = 6, 6, 12  # cosines of the clock; polynomials of the input in a window; blocks of its past
 RIDGES = (1e-9, 1e-5, 1e-2, 1e-1, 1.0, 10.0)
-
 SURE = 3.0  # standard errors, of a signed-rank statistic over samples
 CLOCK, CLOCK_FLOOR = 0.03, 4e-5  # what the clock must explain of the unexplained, and of everything,
 FUTURE, FUTURE_FLOOR = 0.25, 2e-3  # and the future, which fills in a little of the present where inputs are smooth
-NOVELTY = 0.1  # the share of the future input that must be news, or nothing can be said about causality
+NOVELTY, INITIAL = 0.1, 0.1  # the future input's least news; the most of u's spread that f(T_0) may not say of u(T_0)
 HISTORY, HISTORY_FLOOR = 1.1, 5e-3  # the factor by which knowing t must divide the error, and an error worth dividing
-INITIAL = 0.1  # the spread of u(T_0) that f(T_0) may leave open, as a share of the spread of u
-HIDDEN, WEAK = 0.5, 0.5  # velocities that explain this much are part of the state; more unexplained is worth a note
+HIDDEN, WEAK = 0.5, 0.4  # velocities that explain so much belong to the state; so much unexplained is worth a note
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,10 @@ class Diagnosis:
         clock = f"the clock explains {_percent(self.clock[0])} of what state and input leave open"
         if self.time_invariant and self.velocity >= HIDDEN:
             clock += f", velocities {_percent(self.velocity)}"
-        ratio = self.history_ratio[0]
-        start = f"knowing the time divides the error by {ratio:.3g}" if ratio > 1 else "the time does not help"
+        timed = self.history / self.history_ratio[0]
+        start = f"the input's past leaves {_percent(self.history)} of u open, with the time {_percent(timed)}"
+        if not self.at_rest and self.history_ratio[0] < HISTORY:
+            start = "the samples start from states that are not given"
         lines = [f"{self.name}, {self.samples} samples examined"]
         verdicts = {"causal": self.causal, "time-invariant": self.time_invariant, "starts at rest": self.at_rest}
         for (label, verdict), why in zip(verdicts.items(), (future, clock, start), strict=True):
@@ -85,8 +84,7 @@ class Diagnosis:
 
 
 def _percent(share: float) -> str:
-    percent = 100 * max(share, 0.0)
-    return f"{percent:.0f} %" if percent >= 10 else f"{percent:.1g} %"
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * max(share, 0.0):.1g} %"
 
 
 def diagnose(data: Dataset, seed: int = 0, show_progress: bool = True) -> Diagnosis:
@@ -96,28 +94,28 @@ def diagnose(data: Dataset, seed: int = 0, show_progress: bool = True) -> Diagno
             raise TinoError(f"diagnosing needs {need} {what} or more, {data.name} has {given}")
     chosen = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))[:SAMPLES]
     half = torch.arange(len(chosen)) % 2 == 0  # fitted on one half, measured on the other, and the other way round
+    every = math.ceil(data.time.n / TIMES)
     with torch.no_grad(), progress(f"diagnosing {data.name}", 6, show_progress) as advance:
-        f = _coefficients(data.f[chosen], "f", MODES_IN, False)
-        u = _coefficients(data.u[chosen], "u", MODES_OUT, True)
+        f = _coefficients(data.f[:, ::every][chosen], "f", MODES_IN, False)
+        u = _coefficients(data.u[:, ::every][chosen], "u", MODES_OUT, True)
         ic = None if data.ic is None else _coefficients(data.ic[chosen][:, None], "ic", MODES_OUT, True)
         advance()
         found = _flow(f, u, half, advance) | _history(f, u, ic, half)
-        advance()
         (left,) = _left_over(_kernel([_unit(f[:, :1])]), [u[:, 0]], half)
         found["initial"] = float(left.square().sum(1).mean() / u.var((0, 1)).sum())
-        advance()
+        advance(2)
     return _verdict(data, len(chosen), found)
 
 
 def _coefficients(values: Tensor, name: str, most: int, subtract_mean: bool) -> Tensor:
     """The leading POD coefficients of (n, t, x) -> (n, t, j), in float64."""
-    rows = values.flatten(0, 1)
+    rows = (values := values.cpu()).flatten(0, 1)
     some = rows[torch.linspace(0, len(rows) - 1, min(SNAPSHOTS, len(rows))).long()]
     if bool((some == some[0]).all()):
         raise TinoError(f"{name} is the same in all samples at all times: there is nothing to diagnose")
     found = pod(some, subtract_mean)
-    count = min(most, found.modes_for(ENERGY) or most)
-    return ((values - found.mean.to(values)) @ found.modes[:count].T.to(values)).double()
+    modes = found.modes[: min(most, found.modes_for(ENERGY) or most)]
+    return ((values - found.mean.to(values)) @ modes.T.to(values)).double()
 
 
 def _unit(block: Tensor) -> Tensor:
@@ -129,8 +127,8 @@ def _unit(block: Tensor) -> Tensor:
 def _waves(count: int, samples: int) -> Tensor:
     """cos(π k s), k = 1..WAVES, at ``count`` clock times s in [0, 1] -> (samples count, k)."""
     s = torch.linspace(0, 1, count, dtype=torch.float64)[:, None]
-    waves = torch.cos(math.pi * torch.arange(1, min(WAVES, count - 1) + 1) * s)
-    return _unit(waves.expand(samples, -1, -1)).flatten(0, 1)
+    k = torch.arange(1, min(WAVES, count - 1) + 1)
+    return _unit(torch.cos(math.pi * k * s).expand(samples, -1, -1)).flatten(0, 1)
 
 
 def _kernel(parts: list[Tensor]) -> Tensor:
@@ -167,21 +165,19 @@ def _left_over(kernel: Tensor, targets: list[Tensor], half: Tensor) -> list[Tens
 
 def _gain(before: Tensor, after: Tensor, samples: int) -> tuple[float, float]:
     """The share of the squares ``before`` that is gone ``after``, and the signed-rank z of the samples' gains."""
-    old, new = (r.square().sum(1).view(samples, -1).sum(1) for r in (before, after))
+    old, new = (left.square().view(samples, -1).sum(1) for left in (before, after))
     gain = old - new
     rank = gain.abs().argsort(stable=True).argsort(stable=True).double() + 1
     sure = (rank * gain.sign()).sum() / rank.square().sum().sqrt()
     return float(gain.sum() / old.sum().clamp_min(1e-30)), float(sure)
 
 
-def _flow(f: Tensor, u: Tensor, half: Tensor, advance: Callable[[], None]) -> dict[str, Any]:
-    """The clock's and the future's part in the change of u over windows of a tenth of the record.
-
-    The first quarter is left out: where all samples still come from one state, the state tells the time.
-    """
+def _flow(f: Tensor, u: Tensor, half: Tensor, advance: Any) -> dict[str, Any]:
+    """The clock's and the future's part in the change of u over a tenth of the record. Its first quarter is left out:
+    where all samples still come from one state, the state tells the time."""
     (samples, n_t), h = u.shape[:2], max(2, round(u.shape[1] / 10))
     starts = torch.linspace(round(n_t / 4), n_t - 1 - 2 * h, min(STARTS, ROWS // samples)).round().long().unique()
-    basis = torch.from_numpy(np.polynomial.legendre.legvander(np.linspace(-1, 1, h + 1), min(SHAPES - 1, h)))
+    basis = torch.from_numpy(legvander(np.linspace(-1, 1, h + 1), min(SHAPES - 1, h)))  # (h + 1, k)
 
     def over(first: Tensor) -> Tensor:
         windows = f[:, first[:, None] + torch.arange(h + 1)]  # (n, starts, h + 1, j)
@@ -215,11 +211,10 @@ def _history(f: Tensor, u: Tensor, ic: Tensor | None, half: Tensor) -> dict[str,
     """u(t) from f(t), the sums of f over TAPS blocks of its past, zero before T_0, and ic: without t and with it."""
     samples, n_t = u.shape[:2]
     times = torch.linspace(0, n_t - 1, min(STARTS, ROWS // samples)).round().long().unique()
-    lag = (times[:, None] - torch.arange(n_t)).double()  # (times, t)
-    block = torch.where(lag >= 0, (lag * TAPS / n_t).floor(), -1.0)
+    block = (times[:, None] - torch.arange(n_t)) * TAPS // n_t  # (times, t): of each lag, negative for the future
     sums = torch.einsum("kst,ntj->knsj", (block == torch.arange(TAPS)[:, None, None]).double(), f)
-    states = [] if ic is None else [_unit(ic.expand(-1, len(times), -1))]
-    kernel = _kernel([_unit(f[:, times]), *map(_unit, sums), *states])
+    states = [] if ic is None else [ic.expand(-1, len(times), -1)]
+    kernel = _kernel([_unit(part) for part in (f[:, times], *sums, *states)])
     clock, target = _waves(len(times), samples), [_unit(u[:, times]).flatten(0, 1)]
     (without,), (given,) = (_left_over(k, target, half) for k in (kernel, kernel * (1 + clock @ clock.T)))
     share, sure = _gain(without, given, samples)
@@ -250,6 +245,6 @@ def _verdict(data: Dataset, samples: int, found: dict[str, Any]) -> Diagnosis:
         fields, time_only = "tc-spod-don", "tc-don"
     if causal is False:
         fields = time_only = "fno" if data.inputs == data.outputs else "pod-don"
-    found |= {"causal": causal, "time_invariant": not clocked, "at_rest": at_rest, "notes": tuple(notes)}
-    model = time_only if isinstance(data.outputs, Point) else fields
-    return Diagnosis(name=data.name, samples=samples, model=model, **found)
+    found["model"] = time_only if isinstance(data.outputs, Point) else fields
+    verdicts = {"causal": causal, "time_invariant": not clocked, "at_rest": at_rest, "notes": tuple(notes)}
+    return Diagnosis(data.name, samples, **verdicts, **found)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -70,3 +71,11 @@ def summed(value: Tensor) -> Tensor:
 def any_of(flag: bool, device: torch.device) -> bool:
     """Whether the flag is set on any process; all of them ask together."""
     return flag if size() == 1 else bool(summed(torch.tensor(float(flag), device=device)))
+
+
+def all_see(path: Path, device: torch.device) -> bool:
+    """Whether the file is there, for every process alike."""
+    seeing = int(summed(torch.tensor(float(path.exists()), device=device)))
+    if 0 < seeing < size():
+        raise TinoError(f"{path} is seen by {seeing} of {size()} processes: share the run folder")
+    return seeing > 0

@@ -3,7 +3,6 @@
 import math
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from tino.training.checkpoint import read_checkpoint, write_checkpoint
 from tino.training.config import TrainConfig, make_optimizer, set_rate
 from tino.training.history import History
 from tino.training.objective import Objective
+from tino.training.signals import stop_signals
 from tino.training.step import Step
 
 LOOK = 1.0  # seconds between two looks at the losses, which make the host wait for the device
@@ -52,13 +52,13 @@ def fit(
     device = pick_device(config.device)
     with _precision(model, config):
         run = Training(model.to(device).train(), train, config, device)
-        if resume and checkpoint is not None and _all_see(checkpoint, device):
+        if resume and checkpoint is not None and distributed.all_see(checkpoint, device):
             run.restore(checkpoint)
         show = show_progress and distributed.rank() == 0
         if run.step and show:
             print(f"resuming after step {run.step}", file=sys.stderr)
         with (
-            _signals(checkpoint is not None) as asked,
+            stop_signals(checkpoint is not None) as asked,
             progress(f"training {model_name(model)}", run.length, show) as advance,
         ):
             try:
@@ -300,32 +300,3 @@ def _precision(model: nn.Module, config: TrainConfig) -> Iterator[None]:
             yield
     finally:
         model.to(before)
-
-
-def _all_see(checkpoint: Path, device: torch.device) -> bool:
-    """Whether the checkpoint is there, for every process."""
-    seeing = int(distributed.summed(torch.tensor(float(checkpoint.exists()), device=device)))
-    if 0 < seeing < distributed.size():
-        raise TinoError(f"{checkpoint} is seen by {seeing} of {distributed.size()} processes: share the run folder")
-    return seeing > 0
-
-
-@contextmanager
-def _signals(active: bool) -> Iterator[list[int]]:
-    """Signals that ask to stop, as they come; a second Ctrl-C stops at once."""
-    asked: list[int] = []
-    if not active or threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-
-    def note(number: int, _: object) -> None:
-        if asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        asked.append(number)
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

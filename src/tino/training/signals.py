@@ -1,0 +1,27 @@
+"""Ctrl-C and SIGTERM as a wish to stop, heard when a step is done."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def stop_signals(active: bool) -> Iterator[list[int]]:
+    """Signals that ask to stop, as they come; a second Ctrl-C stops at once."""
+    asked: list[int] = []
+    if not active or threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def note(number: int, _: object) -> None:
+        if asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

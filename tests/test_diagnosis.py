@@ -1,0 +1,156 @@
+"""The diagnosis of a dataset: what it says of systems whose nature is known."""
+
+import json
+import math
+
+import pytest
+import torch
+
+import tino
+from tino.diagnosis import Diagnosis, diagnose
+
+N_T = 120
+
+
+def made(name: str, samples: int, **options: object) -> tino.Dataset:
+    """A small training set of one of tino's problems."""
+    return tino.dataset(tino.problem(name, **options), train=samples, test=1, seed=3, show_progress=False)[0]
+
+
+def own(f: torch.Tensor, u: torch.Tensor, outputs: tino.Point | tino.Interval | None = None) -> tino.Dataset:
+    return tino.Dataset(
+        f.float(), u.float(), tino.TimeGrid(0.0, 1.0, f.shape[1]), tino.Point(), outputs or tino.Point()
+    )
+
+
+def noise(samples: int, times: int = N_T) -> torch.Tensor:
+    """Smooth random inputs (n, t, 1) whose future is news."""
+    white = torch.randn(samples, 1, times + 12, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    return torch.nn.functional.avg_pool1d(white, 13, stride=1)[:, 0, :, None]
+
+
+def decaying(f: torch.Tensor, rate: float = 10.0) -> torch.Tensor:
+    """u(t) = ∫_0^t e^{-rate (t - s)} f(s) ds, written out."""
+    lag = torch.arange(f.shape[1])[:, None] - torch.arange(f.shape[1])
+    kernel = torch.where(lag >= 0, torch.exp(-rate * lag.clamp_min(0) / f.shape[1]), 0.0).double()
+    return torch.einsum("ts,nsx->ntx", kernel, f)
+
+
+def look(data: tino.Dataset, seed: int = 0) -> Diagnosis:
+    return diagnose(data, seed, show_progress=False)
+
+
+def test_duffing_passes_and_its_sines_cannot_show_causality():
+    found = look(made("duffing", 60, n_t=N_T))
+    assert found.time_invariant
+    assert found.causal is None
+    assert found.model in ("tino", "trtino")
+    assert "cannot tell" in str(found)
+
+
+def test_advection_reaction_has_a_clock():
+    found = look(made("advection-reaction", 50, n_t=100, resolution=32))
+    assert not found.time_invariant
+    assert found.model == "tc-spod-don"
+    assert found.clock[0] > 0.5
+
+
+def test_fitting_time_has_a_clock_as_printed():
+    found = look(made("fitting-time", 200, n_t=N_T))
+    assert not found.time_invariant
+    assert found.model == "tc-don"
+
+
+def test_fitting_time_without_its_clock_passes():
+    found = look(made("fitting-time", 60, n_t=N_T, clock="constant"))
+    assert found.time_invariant
+    assert found.model in ("tino", "trtino")
+
+
+def test_a_convolution_starts_at_rest():
+    f = noise(50)
+    found = look(own(f, decaying(f)))
+    assert found.causal is True
+    assert found.time_invariant
+    assert found.at_rest
+    assert found.model == "tino"
+    assert not found.notes
+
+
+def test_a_given_start_needs_the_time():
+    f = noise(50)
+    fading = torch.exp(-3 * torch.linspace(0, 1, N_T, dtype=torch.float64))[:, None]
+    found = look(own(f, decaying(f, 3.0) + 20 * fading))
+    assert found.time_invariant
+    assert not found.at_rest
+    assert found.model == "trtino"
+
+
+def test_an_unknown_start_is_said():
+    f = noise(50)
+    starts = 20 * torch.randn(50, 1, 1, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+    fading = torch.exp(-3 * torch.linspace(0, 1, N_T, dtype=torch.float64))[:, None]
+    data = own(f, decaying(f, 3.0) + starts * fading)
+    found = look(data)
+    assert found.model == "trtino"
+    assert any("ic" in note for note in found.notes)
+    given = tino.Dataset(data.f, data.u, data.time, data.inputs, data.outputs, data.u[:, 0])
+    assert not look(given).notes
+
+
+@pytest.mark.parametrize("outputs", [tino.Point(), tino.Interval(0.0, 1.0, 3)])
+def test_a_response_that_comes_early_is_not_causal(outputs):
+    f = noise(50, N_T + 8)
+    u = decaying(f)[:, 8:].expand(-1, -1, outputs.size) * torch.arange(1, outputs.size + 1)
+    found = look(own(f[:, :-8], u, outputs))
+    assert found.causal is False
+    assert found.model == ("fno" if outputs == tino.Point() else "pod-don")
+
+
+def test_a_drifting_gain_is_a_clock():
+    f = noise(50)
+    found = look(own(f, decaying(f) * torch.linspace(0.8, 1.2, N_T)[:, None]))
+    assert not found.time_invariant
+    assert found.model == "tc-don"
+
+
+def test_a_swing_that_all_samples_share_is_no_clock():
+    t = torch.linspace(0, 1, N_T, dtype=torch.float64)
+    f = noise(50)
+    lag = (t[:, None] - t).clamp_min(0)
+    forced = torch.einsum("ts,nsx->ntx", torch.sin(6 * math.pi * lag) / 10, f)
+    assert look(own(f, torch.cos(6 * math.pi * t)[:, None] + forced)).time_invariant
+
+
+def test_noise_alone_is_said():
+    f = noise(50)
+    found = look(own(f, torch.randn(f.shape, generator=torch.Generator().manual_seed(7))))
+    assert any("noise" in note for note in found.notes)
+
+
+def test_the_same_seed_gives_the_same_answer():
+    f = noise(30, 40)
+    data = own(f, decaying(f) + f**2)
+    first, again, other = look(data), look(data), look(data, 1)
+    assert first == again
+    assert first.unexplained != other.unexplained
+    assert json.loads(json.dumps(first.record()))["model"] == first.model
+
+
+@pytest.mark.parametrize(("samples", "times", "said"), [(19, 40, "20 samples"), (40, 11, "12 times")])
+def test_too_little_data_is_one_line(samples, times, said):
+    f = noise(samples, times)
+    with pytest.raises(tino.TinoError, match=said) as error:
+        look(own(f, f))
+    assert "\n" not in str(error.value)
+
+
+def test_nothing_to_diagnose_is_one_line():
+    f = noise(40)
+    with pytest.raises(tino.TinoError, match="u is the same"):
+        look(own(f, 0 * f + 1))
+
+
+def test_the_least_data_do():
+    f = noise(20, 12)
+    assert look(own(f, decaying(f))).model in tino.MODELS
