@@ -29,6 +29,7 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(VENV)/.user
 
 demo: $(VENV)/.user
+	rm -rf runs/demo
 	$(BIN)/tino train burgers-0.1 don $(DEMO) --out runs/demo/don
 	$(BIN)/tino train burgers-0.1 spod-trtino $(DEMO) --out runs/demo/spod-trtino
 	$(BIN)/tino report runs/demo/don runs/demo/spod-trtino --out runs/demo
