@@ -1,7 +1,7 @@
 """The long checks: many kills, the full demo. Writes results/verify.json (benchmarks/problems.py has the solvers).
 
-Run by ``make verify`` (about 5 minutes on 2 cores); ``verify.py demo`` measures the demo alone again. A bar that is missed is printed and makes the script
-fail, after the results are written.
+Run by ``make verify`` (about 5 minutes on 2 cores); ``verify.py demo`` measures the demo alone again. A bar that is
+missed is printed and makes the script fail, after the results are written.
 """
 
 import json
