@@ -20,9 +20,8 @@ class SpectralConv(nn.Module):
 
     Along the last axis the modes 0 .. k_d - 1 are kept, along the others k_i of each sign. Instead of full FFTs and a
     spectrum filled with zeros, small matrices of cosines and sines take each axis to its kept modes and back; only last
-    axes of which all modes are kept go by FFT. Modes above an axis's Nyquist are clamped. The arithmetic is real, which
-    batched products are fastest in: a spectrum has its real and imaginary parts on an axis of their own,
-    (b, c, k_1, ..., 2, k_d).
+    axes of which all modes are kept go by FFT. Modes above an axis's Nyquist are clamped. All products are of real
+    matrices, which batched ones are fastest in: a complex spectrum enters them as its real and imaginary parts.
     """
 
     def __init__(self, channels: int, sizes: tuple[int, ...], modes: tuple[int, ...]) -> None:
@@ -53,31 +52,29 @@ class SpectralConv(nn.Module):
         last = len(self.sizes) - 1
         axes = range(min(last, len(self.sizes) - self.by_fft))  # by products, the last one apart
         if self.by_fft:
-            spectrum = torch.fft.rfftn(x, dim=tuple(range(-self.by_fft, 0)))
-            v = torch.stack([spectrum.real, spectrum.imag], dim=-2)
+            v = torch.fft.rfftn(x, dim=tuple(range(-self.by_fft, 0)))
         else:
-            v = (x @ self._waves("there", last, x)).unflatten(-1, (2, -1))
+            v = torch.view_as_complex((x @ self._waves("there", last, x)).unflatten(-1, (-1, 2)))
         for axis in reversed(axes):  # exp(-iα) v = cos(α) v - i sin(α) v
             cos, sin = _along(v, axis + 2, self._waves("there", axis, x)).chunk(2, axis + 2)
-            v = cos - _times_i(sin)
+            v = torch.add(cos, sin, alpha=-1j)
         v = self._mix(v)
         for axis in axes:  # exp(iα) v = cos(α) v + sin(α) iv
-            v = _along(torch.cat([v, _times_i(v)], axis + 2), axis + 2, self._waves("back", axis, x))
+            v = _along(torch.cat([v, 1j * v], axis + 2), axis + 2, self._waves("back", axis, x))
         if not self.by_fft:
-            return v.flatten(-2) @ self._waves("back", last, x)
-        spectrum = torch.complex(v[..., 0, :], v[..., 1, :])
+            return torch.view_as_real(v).flatten(-2) @ self._waves("back", last, x)
         if self.by_fft > 1:  # one axis after the other: what a real transform makes of an unreal spectrum is not agreed
-            spectrum = torch.fft.ifftn(spectrum, dim=tuple(range(-self.by_fft, -1)))
-        return torch.fft.irfft(spectrum, self.sizes[-1])
+            v = torch.fft.ifftn(v, dim=tuple(range(-self.by_fft, -1)))
+        return torch.fft.irfft(v, self.sizes[-1])
 
     def _mix(self, v: Tensor) -> Tensor:
         """R v, one product for each mode."""
         b, c = v.shape[:2]
-        parts = v.movedim(-2, 0).flatten(3).permute(3, 0, 1, 2).reshape(-1, 2 * b, c).contiguous()  # (modes, 2 b, i)
+        parts = torch.view_as_real(v.flatten(2)).permute(2, 3, 0, 1).reshape(-1, 2 * b, c)  # (modes, 2 b, i)
         products = (parts @ self.weight).view(-1, 2, b, 2, c)
         real = products[:, 0, :, 0] - products[:, 1, :, 1]  # (modes, b, o)
         imag = products[:, 0, :, 1] + products[:, 1, :, 0]
-        return torch.stack([real, imag]).permute(2, 3, 1, 0).reshape(b, c, *self.kept, 2).movedim(-1, -2)
+        return torch.complex(real, imag).permute(1, 2, 0).reshape(b, c, *self.kept)
 
     def complex_weight(self) -> Tensor:
         """R as it is written, complex (i, o, k_1, ..., k_d)."""
@@ -89,15 +86,11 @@ class SpectralConv(nn.Module):
 
 
 def _along(v: Tensor, axis: int, matrix: Tensor) -> Tensor:
-    """Multiply one axis by a matrix (new, old)."""
+    """Multiply one axis of a complex v by a real matrix (new, old)."""
     before, after = v.shape[:axis], v.shape[axis + 1 :]
-    v = matrix @ v.reshape(before.numel(), -1, after.numel())
-    return v.view(*before, -1, *after)
-
-
-def _times_i(v: Tensor) -> Tensor:
-    """i (a + ib) = -b + ia on the axis of parts."""
-    return torch.stack([-v[..., 1, :], v[..., 0, :]], dim=-2)
+    parts = torch.view_as_real(v.reshape(before.numel(), v.shape[axis], -1)).flatten(2)
+    parts = torch.bmm(matrix.expand(len(parts), -1, -1), parts)
+    return torch.view_as_complex(parts.view(*before, -1, *after, 2))
 
 
 def _waves(n: int, k: int) -> tuple[Tensor, Tensor]:
@@ -111,9 +104,9 @@ def _last_waves(n: int, k: int) -> tuple[Tensor, Tensor]:
     """The last axis, whose values are real: (n, 2 k), and back, where a mode stands for its conjugate too, (2 k, n)."""
     numbers = torch.arange(k)
     angle = _angles(n, numbers)
-    waves = torch.cat([torch.cos(angle), -torch.sin(angle)], dim=1)
+    waves = torch.stack([torch.cos(angle), -torch.sin(angle)], dim=2).flatten(1)
     share = torch.where((numbers > 0) & (2 * numbers != n), 2.0, 1.0).double() / n
-    return waves, (waves * share.repeat(2)).T.contiguous()
+    return waves, (waves * share.repeat_interleave(2)).T.contiguous()
 
 
 def _angles(n: int, numbers: Tensor) -> Tensor:
