@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from tino.files import write_json, write_text
-from tino.report.paper import PAPER
+from tino.paper import PAPER
 
 ROOT = Path(__file__).parent.parent
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tino
-from tino.report.paper import PAPER
+from tino.paper import PAPER
 
 CELLS = [(problem, model) for problem, row in PAPER.items() for model in row]
 

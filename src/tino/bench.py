@@ -4,15 +4,17 @@ OUT/PROBLEM/MODEL-SEED.json is written when a cell is finished, so that a bench 
 machines, does each cell once. The runs themselves, with weights and checkpoints, lie in a folder of their own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tino.environment import commit
 from tino.errors import Stopped, TinoError
+from tino.examples import write_example
 from tino.files import read_json, write_json
 from tino.models.zoo import model_recipe
+from tino.paper import PAPER, RECIPE, TABLES
 from tino.problems import problem
 from tino.runs import DataOptions, Run, read_run, train_run
 from tino.training import TrainConfig, distributed
@@ -37,8 +39,6 @@ class Cell:
 
 def cells(problems: Sequence[str], models: Sequence[str], seeds: Sequence[int], shard: tuple[int, int]) -> list[Cell]:
     """Every combination, a problem's together; of n shards every n-th cell, beginning with the i-th."""
-    if not 1 <= shard[0] <= shard[1]:
-        raise TinoError(f"the shard is {shard[0]}/{shard[1]}, expected i/n with 1 <= i <= n")
     for name in problems:
         problem(name)
     for name in models:
@@ -46,19 +46,42 @@ def cells(problems: Sequence[str], models: Sequence[str], seeds: Sequence[int], 
     found = [
         Cell(p, m, s) for p in dict.fromkeys(problems) for s in dict.fromkeys(seeds) for m in dict.fromkeys(models)
     ]
+    return _shard(found, shard)
+
+
+def _shard(found: list[Cell], shard: tuple[int, int]) -> list[Cell]:
+    if not 1 <= shard[0] <= shard[1]:
+        raise TinoError(f"the shard is {shard[0]}/{shard[1]}, expected i/n with 1 <= i <= n")
     return found[shard[0] - 1 :: shard[1]]
+
+
+def paper_cells(
+    problems: Sequence[str], models: Sequence[str], seeds: Sequence[int], shard: tuple[int, int]
+) -> list[Cell]:
+    """The cells the paper has a figure for, of these problems and models, or of all where none is named."""
+    all_models = dict.fromkeys(model for row in PAPER.values() for model in row)
+    found = cells(problems or tuple(PAPER), models or tuple(all_models), seeds, (1, 1))
+    return _shard([cell for cell in found if cell.model in PAPER[cell.problem]], shard)
+
+
+def paper_config(cell: Cell, asked: TrainConfig) -> TrainConfig:
+    """The recipe of the cell's table; what was asked for beyond the defaults comes first."""
+    table = next(table for table in TABLES if cell.problem in table.problems)
+    given = {key: value for key, value in asdict(asked).items() if value != getattr(TrainConfig(), key)}
+    return TrainConfig(**{"epochs": table.epochs, **RECIPE, **given})
 
 
 def run_cell(cell: Cell, out: Path, runs: Path, data: DataOptions, config: TrainConfig) -> dict[str, Any]:
     """Train the cell, or go on where it was stopped, and write its result."""
     folder = runs / cell.path.with_suffix("")
     finished = (folder / "run.json").exists()
-    config = replace(config, seed=cell.seed)
     run = read_run(folder) if finished else train_run(cell.problem, cell.model, folder, data, config, resume=True)
     assert run is not None  # one process alone
     record = result(run, cell.seed)
     if not _asked_for(record, data, config):
         raise TinoError(f"{folder} was trained with other options: choose another --runs, or delete it")
+    if cell.seed == 0 and getattr(model_recipe(cell.model), "mixer", "") == "delay":
+        write_example(out / cell.path.with_suffix(".safetensors"), run.example())  # for the figures of a report
     write_json(out / cell.path, record)
     return record
 
@@ -72,6 +95,7 @@ def result(run: Run, seed: int) -> dict[str, Any]:
         "batch_size",
         "lr",
         "train_seconds",
+        "samples_per_second",
         "peak_memory_bytes",
         "device",
         "versions",
@@ -110,18 +134,18 @@ def _asked_for(record: dict[str, Any], data: DataOptions, config: TrainConfig) -
 
 
 def run_bench(
-    todo: list[Cell], out: Path, runs: Path, data: DataOptions, config: TrainConfig
+    todo: list[Cell], out: Path, runs: Path, data: DataOptions, recipe_of: Callable[[Cell], TrainConfig]
 ) -> tuple[list[dict[str, Any]], dict[Cell, str]]:
     """All cells that have no result yet, one after the other -> all results, and why some failed."""
     if distributed.launched():
         raise TinoError("a bench runs its cells one by one in one process: use --shard, not torchrun")
     found, failed = [], {}
     for i, cell in enumerate(todo, 1):
-        path = out / cell.path
+        path, config = out / cell.path, replace(recipe_of(cell), seed=cell.seed)
         try:
             if path.exists():
                 known = read_json(path)
-                if not _asked_for(known, data, replace(config, seed=cell.seed)):
+                if not _asked_for(known, data, config):
                     raise TinoError(f"{path} was trained with other options: choose another --out, or delete it")
                 found.append(known)
                 print(f"[{i}/{len(todo)}] {cell}: finished before")

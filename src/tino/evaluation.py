@@ -1,5 +1,6 @@
 """Predictions with checks at the border, and scores on a test set."""
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,3 +86,22 @@ def evaluate(model: nn.Module, test: Dataset) -> Scores:
     if not bool(torch.isfinite(prediction).all()):
         raise TinoError(f"{model_name(model)} predicts NaN or infinite values: its training diverged, try a smaller lr")
     return Scores(mse(prediction, test.u), relative_l2(prediction, test.u))
+
+
+def samples_per_second(model: nn.Module, test: Dataset, passes: int = 3) -> float:
+    """How many responses a model predicts in a second, inputs and answers on its device: the best of some passes."""
+    device = next((p for p in model.parameters()), test.f).device
+    f, ic = test.f.to(device), None if test.ic is None else test.ic.to(device)
+    best = float("inf")
+    for _ in range(1 + passes):  # the first one warms up
+        _wait(device)
+        start = time.perf_counter()
+        predict(model, f, ic)
+        _wait(device)
+        best = min(best, time.perf_counter() - start)
+    return len(f) / best
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -5,12 +5,12 @@ import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from tino.bench import cells, run_bench
+from tino.bench import Cell, cells, paper_cells, paper_config, run_bench
 from tino.commands.printing import empty_table, print_json, read_shard
 from tino.devices import pick_device
 from tino.errors import TinoError
@@ -85,10 +85,12 @@ class Train:
 class Bench:
     """Train many cells (problem, model, seed), skip the finished ones, and print one table."""
 
-    problems: Annotated[tuple[str, ...], arg(metavar="PROBLEM [PROBLEM ...]")]
-    """Names of problems."""
-    models: Annotated[tuple[str, ...], arg(metavar="MODEL [MODEL ...]")]
-    """Names of models; each is trained on each problem."""
+    suite: Literal["own", "paper"] = "own"
+    """own: each model on each problem; paper: the cells of the paper's tables, by the recipes in docs/results.md."""
+    problems: Annotated[tuple[str, ...], arg(metavar="PROBLEM [PROBLEM ...]")] = ()
+    """Names of problems; with --suite paper all of its problems if left out."""
+    models: Annotated[tuple[str, ...], arg(metavar="MODEL [MODEL ...]")] = ()
+    """Names of models; with --suite paper all of its models if left out."""
     seeds: Annotated[tuple[int, ...], arg(metavar="SEED [SEED ...]")] = (0,)
     """Each seed fixes a cell's data, initial weights and batches."""
     out: Path = Path("results/bench")
@@ -103,9 +105,15 @@ class Bench:
     """Print JSON for scripts."""
 
     def run(self) -> None:
-        todo = cells(self.problems, self.models, self.seeds, read_shard(self.shard))
+        shard = read_shard(self.shard)
+        if self.suite == "paper":
+            todo = paper_cells(self.problems, self.models, self.seeds, shard)
+        elif self.problems and self.models:
+            todo = cells(self.problems, self.models, self.seeds, shard)
+        else:
+            raise TinoError("name --problems and --models, or take --suite paper")
         with redirect_stdout(sys.stderr):
-            found, failed = run_bench(todo, self.out, self.runs, self.data, self.training)
+            found, failed = run_bench(todo, self.out, self.runs, self.data, self._recipe)
         if self.json:
             print_json({"results": found, "failed": {str(cell): reason for cell, reason in failed.items()}})
         elif found:
@@ -113,6 +121,9 @@ class Bench:
             print(f"kept in {self.out}")
         if failed:
             raise TinoError(f"{len(failed)} of {len(todo)} cells failed: {', '.join(f'({cell})' for cell in failed)}")
+
+    def _recipe(self, cell: Cell) -> TrainConfig:
+        return paper_config(cell, self.training) if self.suite == "paper" else self.training
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tino.report.paper import PAPER
+from tino.paper import PAPER
 from tino.runs import Run
 
 

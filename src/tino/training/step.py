@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tino.errors import TinoError
 from tino.training import distributed
 from tino.training.config import TrainConfig
 from tino.training.objective import Objective
@@ -22,7 +23,8 @@ Replay = Callable[[Tensor, Tensor | None], Tensor]
 class Step:
     """(samples, times) -> the loss of the step just taken, still on the device: nothing here waits for it.
 
-    A captured step is the same kernels without the host's work between them.
+    A captured step is the same kernels without the host's work between them. A batch that does not fit into a GPU's
+    memory is computed in parts, whose gradients add up.
     """
 
     def __init__(self, objective: Objective, optimizer: torch.optim.Optimizer, config: TrainConfig) -> None:
@@ -36,6 +38,7 @@ class Step:
         self.update: Callable[[], Any] = optimizer.step
         if self.capturable and config.optimizer == "soap":
             self.update = CapturedSoap(optimizer, self.parameters)
+        self.parts = 1  # into which a batch is split
         self.seen: dict[int, int] = {}
         self.graphs: dict[int, Replay] = {}  # by batch size: the last batch of an epoch may be smaller
 
@@ -49,21 +52,36 @@ class Step:
         if b in self.graphs:
             return self.graphs[b](samples, times)
         with _side_stream(self.capturable):
-            loss = self._gradients(samples, times)
+            loss = self._fitting_gradients(samples, times)
             self.update()
         return loss
+
+    def _fitting_gradients(self, samples: Tensor, times: Tensor | None) -> Tensor:
+        """The gradients, in more and more parts until they fit."""
+        while True:
+            try:
+                return self._gradients(samples, times)
+            except torch.OutOfMemoryError as error:
+                if self.parts >= len(samples):
+                    raise TinoError("a single sample does not fit into the GPU's memory: use --device cpu") from error
+            self.optimizer.zero_grad(set_to_none=True)
+            torch.cuda.empty_cache()
+            self.parts *= 2
 
     def _gradients(self, samples: Tensor, times: Tensor | None) -> Tensor:
         mine = samples[self.rank :: self.size]
         factor = self.size * len(mine) / len(samples)  # the mean over processes is the mean over the batch
         mine = mine if len(mine) else samples[:1]
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(samples.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
-            loss = self.loss(mine, times)
-        (loss * (self.objective.scale * factor)).backward()
+        total = torch.zeros((), device=samples.device)
+        for part in mine.tensor_split(min(self.parts, len(mine))):
+            with torch.autocast(samples.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
+                loss = self.loss(part, times) * (factor * len(part) / len(mine))
+            (loss * self.objective.scale).backward()
+            total = total + loss.detach()
         if self.config.clip:
             torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
-        return loss.detach() * factor
+        return total
 
     def _capture(self, samples: Tensor, times: Tensor | None) -> Replay:
         kept_samples, kept_times = samples.clone(), None if times is None else times.clone()
