@@ -68,7 +68,7 @@ def paper_config(cell: Cell, asked: TrainConfig) -> TrainConfig:
     """The recipe of the cell's table; what was asked for beyond the defaults comes first."""
     table = next(table for table in TABLES if cell.problem in table.problems)
     given = {key: value for key, value in asdict(asked).items() if value != getattr(TrainConfig(), key)}
-    return TrainConfig(**{"epochs": table.epochs, **RECIPE, **given})
+    return TrainConfig(**{"epochs": table.epochs[cell.problem], **RECIPE, **given})
 
 
 def run_cell(cell: Cell, out: Path, runs: Path, data: DataOptions, config: TrainConfig) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from tino.errors import TinoError
 from tino.evaluation import evaluate
 from tino.models.zoo import MODELS, GridRecipe, Recipe
 from tino.properties import certify
-from tino.report.page import write_figures, write_report
+from tino.report.bench_report import write_bench_report
+from tino.report.results import holds_results, read_results
+from tino.report.runs_report import write_figures, write_report
 from tino.report.tables import print_table, result_row, row
 from tino.runs import DataOptions, Run, read_run, train_run
 from tino.training import TrainConfig
@@ -74,7 +76,7 @@ class Train:
             done = train_run(self.problem, self.model, folder, self.data, self.training, self.resume, log)
         if done is None:
             return None
-        write_figures(done, self.data.cache, pick_device(self.training.device))
+        write_figures(done)
         if self.json:
             return print_json(_summary(done))
         print_table([row(done)])
@@ -177,25 +179,29 @@ class Certify:
 
 @dataclass(frozen=True)
 class Report:
-    """Compare runs: print one table, and write a page with the table, loss curves and examples."""
+    """Compare runs, or the results of a bench: print the tables, and write a page with them and with figures."""
 
-    run_folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN")]
-    """Run folders written by 'tino train'."""
+    folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="FOLDER")]
+    """Run folders written by 'tino train', or one folder of results written by 'tino bench', such as results/paper."""
     out: Path = Path("report")
-    """Folder to write; its index.html is the page."""
-    cache: Path | None = None
-    """Folder of the generated datasets."""
-    device: str = "auto"
-    """Where the examples are predicted: cpu, cuda, or auto."""
+    """Folder to write: index.html and its figures; of a bench report.md and tables.tex too."""
     json: bool = False
     """Print JSON for scripts."""
 
     def run(self) -> None:
-        runs = _runs(self.run_folders)
-        page = write_report(runs, self.out, self.cache, pick_device(self.device))
-        if self.json:
-            return print_json({"page": str(page), "runs": [_summary(done) for done in runs]})
-        print_table([row(done) for done in runs])
+        if len(self.folders) == 1 and holds_results(self.folders[0]):
+            results = read_results(self.folders[0])
+            page = write_bench_report(results, self.out)
+            records = [record for entry in results.entries for record in entry.records]
+            if self.json:
+                return print_json({"page": str(page), "results": records})
+            print_table([result_row(record) for record in records])
+        else:
+            runs = _runs(self.folders)
+            page = write_report(runs, self.out)
+            if self.json:
+                return print_json({"page": str(page), "runs": [_summary(done) for done in runs]})
+            print_table([row(done) for done in runs])
         print(f"page: {page}")
 
 
@@ -205,7 +211,7 @@ def _parts(recipe: Recipe | GridRecipe) -> dict[str, Any]:
 
 def _runs(folders: tuple[Path, ...]) -> list[Run]:
     if not folders:
-        raise TinoError("name at least one run folder, such as runs/duffing/tino-0")
+        raise TinoError("name at least one folder, such as runs/duffing/tino-0")
     return [read_run(folder) for folder in folders]
 
 

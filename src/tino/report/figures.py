@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation
-from torch import Tensor
 
 from tino.data import Dataset
+from tino.examples import Example
 from tino.grids import Grid, Point, TimeGrid, Triangle
 from tino.runs import Run
 
@@ -43,9 +43,10 @@ def loss_curves(runs: list[Run]) -> Figure:
     return figure
 
 
-def example(data: Dataset, prediction: Tensor, name: str) -> Figure:
-    """The first sample: its input, the true response, the predicted one and their absolute difference."""
-    f, u, guess = data.f[0].numpy(), data.u[0].numpy(), prediction[0].numpy()
+def draw_example(kept: Example, name: str) -> Figure:
+    """Its input, the true response, the predicted one and their absolute difference."""
+    data = kept.data
+    f, u, guess = data.f[0].numpy(), data.u[0].numpy(), kept.prediction[0].numpy()
     if isinstance(data.outputs, Point):
         return _series(data.time, f[:, 0], u[:, 0], guess[:, 0], name)
     error = "absolute error"
@@ -68,6 +69,31 @@ def example(data: Dataset, prediction: Tensor, name: str) -> Figure:
         (error, np.abs(u - guess), data.outputs, "magma", {}),
     )
     return _matrix(rows, data.time)
+
+
+def box_plots(errors: dict[str, dict[str, list[float]]]) -> Figure:
+    """Relative L2 errors of the test samples: a panel a problem, a box a model; {problem: {model: errors}}."""
+    columns = min(3, len(errors))
+    rows = -(-len(errors) // columns)
+    figure = Figure(figsize=(4 * columns, 3 * rows), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes, (problem, models) in zip(panels, errors.items(), strict=False):
+        boxes = axes.boxplot(
+            list(models.values()), tick_labels=list(models), patch_artist=True, widths=0.6, flierprops={"markersize": 2}
+        )
+        for box, model in zip(boxes["boxes"], models, strict=True):
+            box.set_facecolor("C1" if "tino" in model else "0.85")
+        for line in boxes["medians"]:
+            line.set_color("black")
+        axes.set_yscale("log")
+        axes.set_title(problem, fontsize=10)
+        axes.tick_params(axis="x", rotation=50, labelsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+    for axes in panels[len(errors) :]:
+        axes.set_visible(False)
+    for axes in panels[::columns]:
+        axes.set_ylabel("relative L2 error", fontsize=8)
+    return figure
 
 
 def draw_samples(data: Dataset) -> Figure:

@@ -54,19 +54,19 @@ def result_row(record: Mapping[str, Any]) -> Row:
     return Row(
         problem=record["problem"],
         model=record["model"],
-        mse=_short(record["mse_mean"]),
-        sd=_short(record["mse_sd"]),
-        rel_l2=_short(record["rel_l2_mean"]),
+        mse=short(record["mse_mean"]),
+        sd=short(record["mse_sd"]),
+        rel_l2=short(record["rel_l2_mean"]),
         parameters=f"{record['parameters'] / 1e6:.2f}M",
         seconds=f"{record['train_seconds']:.0f}",
         causal="yes" if record["causal"] else "no",
         time_invariant="yes" if record["time_invariant"] else "no",
-        paper=_short(printed[0]) if printed else "–",
-        paper_sd=_short(printed[1]) if printed else "–",
+        paper=short(printed[0]) if printed else "–",
+        paper_sd=short(printed[1]) if printed else "–",
     )
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     """2.84e-4, as the paper writes it."""
     digits, exponent = f"{value:.2e}".split("e")
     return f"{digits}e{int(exponent)}"

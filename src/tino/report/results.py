@@ -1,0 +1,99 @@
+"""Results of a bench, read from their files: what the tables and box plots of a comparison are made of."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from tino.errors import TinoError
+from tino.examples import Example, read_example
+from tino.files import read_json
+from tino.models.zoo import MODELS
+from tino.paper import PAPER, TABLES
+from tino.problems import problem_names
+
+KEYS = """problem model seed mse_mean mse_sd rel_l2_mean rel_l2 parameters epochs steps batch_size lr optimizer training
+train_seconds samples_per_second causal time_invariant device data"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model on one problem: a record for each seed."""
+
+    problem: str
+    model: str
+    records: tuple[dict[str, Any], ...]
+
+    def mean(self, key: str) -> float:
+        """Over the seeds."""
+        return fmean(record[key] for record in self.records)
+
+    @property
+    def mse(self) -> float:
+        return self.mean("mse_mean")
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """The smallest and largest MSE of the seeds, where there are several."""
+        values = [record["mse_mean"] for record in self.records]
+        return (min(values), max(values)) if len(values) > 1 else None
+
+    @property
+    def paper(self) -> tuple[float, float] | None:
+        """The paper's MSE and SD."""
+        return PAPER.get(self.problem, {}).get(self.model)
+
+    def always(self, key: str) -> bool:
+        return all(record[key] for record in self.records)
+
+
+@dataclass(frozen=True)
+class Results:
+    """All entries of a folder."""
+
+    folder: Path
+    entries: tuple[Entry, ...]
+
+    @cached_property
+    def by_name(self) -> dict[tuple[str, str], Entry]:
+        return {(entry.problem, entry.model): entry for entry in self.entries}
+
+    def of(self, problem: str) -> list[Entry]:
+        return [entry for entry in self.entries if entry.problem == problem]
+
+    @property
+    def problems(self) -> list[str]:
+        return list(dict.fromkeys(entry.problem for entry in self.entries))
+
+    def example(self, problem: str) -> tuple[Entry, Example] | None:
+        """The most accurate model of which an example is kept, and that example."""
+        for entry in sorted(self.of(problem), key=lambda e: e.mse):
+            path = self.folder / problem / f"{entry.model}-{entry.records[0]['seed']}.safetensors"
+            if path.exists():
+                return entry, read_example(path)
+        return None
+
+
+def holds_results(folder: Path) -> bool:
+    """Whether a folder looks like the results of a bench: PROBLEM/MODEL-SEED.json."""
+    return any(path.parent.name in problem_names() for path in folder.glob("*/*-*.json"))
+
+
+def read_results(folder: Path) -> Results:
+    """Every PROBLEM/MODEL-SEED.json, in the order of the paper's tables and models."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for path in sorted(folder.glob("*/*-*.json")):
+        record = read_json(path)
+        lacking = [key for key in KEYS.split() if not isinstance(record, dict) or key not in record]
+        if lacking:
+            raise TinoError(f"{path} is not a result of 'tino bench': it lacks {', '.join(lacking)}")
+        found.setdefault((record["problem"], record["model"]), []).append(record)
+    if not found:
+        raise TinoError(f"no results in {folder}: expected PROBLEM/MODEL-SEED.json, as 'tino bench' writes them")
+    problems = [*[name for table in TABLES for name in table.problems], *sorted({p for p, _ in found})]
+    places = {name: i for i, name in reversed(list(enumerate(problems)))}
+    models = {name: i for i, name in enumerate(MODELS)}
+    order = sorted(found, key=lambda key: (places[key[0]], models.get(key[1], len(models))))
+    entries = [Entry(p, m, tuple(sorted(found[p, m], key=lambda r: r["seed"]))) for p, m in order]
+    return Results(folder, tuple(entries))
