@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import tino
+from tino.bench import Cell, paper_config, recipe
+from tino.report.results import read_results
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "tino"
@@ -126,6 +128,48 @@ def test_the_diagnosis_page_is_the_measured_one():
     text = benchmark.PAGE.read_text(encoding="utf-8")
     for table in (benchmark.total_lines, benchmark.case_table):
         assert "\n".join(table(results)) in text
+
+
+def test_the_results_page_is_the_measured_one():
+    page = script("results_page")
+    text = page.PAGE.read_text(encoding="utf-8")
+    for mark, content in page.sections(read_results(page.RESULTS)).items():
+        assert f"<!-- {mark}: written by benchmarks/results_page.py -->\n{content}\n<!-- end of {mark} -->" in text
+
+
+def test_the_stored_results_are_of_the_suite_s_recipe():
+    results = read_results(ROOT / "results" / "paper")
+    for record in (record for entry in results.entries for record in entry.records):
+        cell = Cell(record["problem"], record["model"], record["seed"])
+        assert record["training"] == recipe(paper_config(cell, tino.TrainConfig()), cell.seed), cell
+        assert record["data"] == {"options": {}, "train": 1000, "test": 200}
+        assert len(record["rel_l2"]) == (1800 if cell.problem == "navier-stokes-ic" else 200)
+
+
+# docs/results.md explains each of these
+ABOVE_THE_PAPER = {"allen-cahn", "advection-diffusion-3d", "heat-triangle"}  # its own model
+ABOVE_TWICE_THE_PAPER = {("fitting-time", "don"), ("fitting-time", "pod-don"), ("burgers-0.1", "spod-don")}
+AHEAD_OF_THE_FAMILY = {  # DeepONets on problems that do not change with time
+    ("fitting-time", "tc-don"),  # which does, as printed
+    ("gradient-flow", "tc-don"),
+    ("lorenz", "pod-don"),
+}
+
+
+def test_results_are_as_good_as_the_paper_s_and_in_its_order_but_where_the_docs_say():
+    results, family = read_results(ROOT / "results" / "paper"), script("results_page").family_model
+    above, twice, ahead = set(), set(), set()
+    for entry in results.entries:
+        assert entry.paper is not None
+        cell, own = (entry.problem, entry.model), family(entry.problem)
+        ratio = entry.mse / entry.paper[0]
+        if entry.model == own:
+            above |= {entry.problem} if ratio > 1 else set()
+        elif entry.problem not in ("allen-cahn", "advection-reaction"):
+            twice |= {cell} if ratio > 2 else set()
+            if "don" in entry.model and entry.mse < results.by_name[entry.problem, own].mse:
+                ahead.add(cell)
+    assert (above, twice, ahead) == (ABOVE_THE_PAPER, ABOVE_TWICE_THE_PAPER, AHEAD_OF_THE_FAMILY)
 
 
 def test_what_was_asked_of_the_costs_is_met():

@@ -103,7 +103,14 @@ def test_a_run_folder_can_be_read(cache, tmp_path, capsys):
     assert run(["train", "duffing", "tino", "--epochs", "2", "--out", str(folder), *SMALL]) == 0
     names = {path.name for path in folder.iterdir()}
     expected = "config.json environment.json history.csv scores.json certificate.json run.json"
-    assert names == {*expected.split(), "model.json", "model.safetensors", "loss.png", "example.png"}
+    assert names == {
+        *expected.split(),
+        "model.json",
+        "model.safetensors",
+        "example.safetensors",
+        "loss.png",
+        "example.png",
+    }
     environment = read_json(folder / "environment.json")
     assert environment["versions"]["torch"] == torch.__version__
     assert {"device", "commit", "cores"} <= set(environment)

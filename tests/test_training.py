@@ -13,6 +13,7 @@ from tino.training.batches import draw_times, split
 from tino.training.checkpoint import read_checkpoint
 from tino.training.loop import Training
 from tino.training.objective import Objective
+from tino.training.step import Step
 
 CPU = torch.device("cpu")
 FAST = tino.TrainConfig(epochs=20, batch_size=12, times=8, lr=3e-3, device="cpu")
@@ -307,3 +308,34 @@ def test_data_that_stay_away_give_the_same_weights(small_data, monkeypatch):
         tino.fit(model, train, FAST, show_progress=False)
         ends.append(weights(model))
     assert torch.equal(*ends)
+
+
+def test_a_batch_that_does_not_fit_is_computed_in_parts(small_data, monkeypatch):
+    """A GPU's memory that holds five samples: the gradients are those of the whole batch, whatever the parts."""
+    train, _ = small_data("burgers-0.1")
+    samples = torch.arange(12)
+
+    def gradients(room: int) -> tuple[list[torch.Tensor], float, int]:
+        model = tino.build("tino", train).double()
+        objective = Objective(model, train, CPU)
+        forward = objective.forward
+
+        def crowded(mine: torch.Tensor, times: torch.Tensor | None) -> torch.Tensor:
+            if len(mine) > room:
+                raise torch.OutOfMemoryError("CUDA out of memory")
+            return forward(mine, times)
+
+        monkeypatch.setattr(objective, "forward", crowded)
+        step = Step(objective, torch.optim.SGD(model.parameters(), lr=0.0), FAST)
+        loss = float(step(samples, None))
+        return [p.grad.clone() for p in model.parameters() if p.grad is not None], loss, step.parts
+
+    whole, loss, parts = gradients(12)
+    assert parts == 1
+    apart, same, parts = gradients(5)
+    assert parts == 4
+    assert same == pytest.approx(loss, rel=1e-6)  # the loss is added up in float32
+    for one, other in zip(whole, apart, strict=True):
+        assert torch.allclose(one, other, rtol=1e-9, atol=1e-12 * float(one.abs().max()))
+    with pytest.raises(tino.TinoError, match="a single sample does not fit"):
+        gradients(0)

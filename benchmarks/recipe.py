@@ -1,0 +1,138 @@
+"""What matters for accuracy: the suite's recipe with one thing changed at a time.
+
+    python benchmarks/recipe.py            # 3 minutes on a GPU -> benchmarks/results/recipe.json
+
+Each study is written when it ends, and one that has a result is not run again. docs/results.md shows them.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+
+import tino
+from tino.bench import Cell, paper_config
+from tino.environment import environment
+from tino.files import read_json, write_json
+from tino.layers.mlp import coordinate_features
+from tino.models import bases, zoo
+
+RESULTS = Path(__file__).parent / "results" / "recipe.json"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A cell with something changed: training options, what a network of t sees, modes, snapshots, epochs."""
+
+    problem: str
+    model: str
+    change: str
+    options: dict[str, Any]
+    features: Any = None
+    modes: int | None = None
+    snapshots: str = "quartile"
+    longer: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return f"{self.problem}, {self.model}: {self.change}"
+
+
+def plain(s: Tensor) -> Tensor:
+    """t as one number."""
+    return s
+
+
+def _on(problem: str, model: str, changes: dict[str, dict[str, Any]]) -> list[Study]:
+    fields = ("features", "modes", "snapshots", "longer")
+    return [
+        Study(
+            problem,
+            model,
+            change,
+            {key: value for key, value in what.items() if key not in fields},
+            **{key: value for key, value in what.items() if key in fields},
+        )
+        for change, what in changes.items()
+    ]
+
+
+TIME: dict[str, dict[str, Any]] = {
+    "the recipe": {},
+    "t as one number": {"features": plain},
+    "t with waves, without decays": {"features": coordinate_features},
+}
+DECAYS: dict[str, dict[str, Any]] = {
+    f"weight decay {decay:g}": {"weight_decay": decay} for decay in (0.0, 0.1, 0.3, 1.0, 3.0)
+}
+STUDIES = [
+    *_on(
+        "burgers-0.1",
+        "spod-trtino",
+        {
+            **TIME,
+            **DECAYS,
+            "32 random times a step": {"times": 32},
+            "rate 0.01": {"lr": 1e-2},
+            "rate 0.002": {"lr": 2e-3},
+            "half the epochs": {"longer": 0.5},
+            "twice the epochs": {"longer": 2.0},
+            "averaged weights (0.99)": {"average": 0.99},
+            "64 branch modes": {"modes": 64},
+            "256 branch modes": {"modes": 256},
+            "POD of all times": {"snapshots": "all"},
+        },
+    ),
+    *_on("lorenz", "trtino", TIME),
+    *_on("burgers-0.1", "spod-don", DECAYS),
+    *_on("advection-diffusion-3d", "spod-trtino", {**DECAYS, "four times the epochs": {"longer": 4.0}}),
+    *_on("heat-triangle", "spod-trtino", DECAYS),
+]
+
+
+@contextmanager
+def _changed(study: Study) -> Iterator[None]:
+    features, modes = study.features or bases.time_features, study.modes or zoo.TRUNK_MODES
+    with patch.object(bases, "time_features", features), patch.object(zoo, "TRUNK_MODES", modes):
+        yield
+
+
+def device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def run(study: Study) -> dict[str, Any]:
+    config = paper_config(Cell(study.problem, study.model, 0), tino.TrainConfig())
+    config = replace(config, epochs=round(config.epochs * study.longer), **study.options)
+    train, test = tino.dataset(tino.problem(study.problem), device=device())
+    with _changed(study):
+        model = tino.build(study.model, train, snapshots=study.snapshots)
+        history = tino.fit(model, train, config)
+    fitted, tested = tino.evaluate(model, train.take(slice(0, 200))), tino.evaluate(model, test)
+    return {
+        "problem": study.problem,
+        "model": study.model,
+        "change": study.change,
+        "test_mse": tested.mse_mean,
+        "train_mse": fitted.mse_mean,
+        "steps": history.steps,
+    }
+
+
+def main() -> None:
+    found = read_json(RESULTS) if RESULTS.exists() else {"studies": {}}
+    found["machine"] = environment(device())
+    for study in STUDIES:
+        if study.name not in found["studies"]:
+            found["studies"][study.name] = run(study)
+            write_json(RESULTS, found)
+            print(study.name, found["studies"][study.name])
+
+
+if __name__ == "__main__":
+    main()

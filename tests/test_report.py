@@ -1,0 +1,250 @@
+"""Reports of a bench: ranks, marks and sums by hand, three languages, and the examples they draw."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tino
+from tino.bench import Cell, paper_cells, paper_config, run_cell
+from tino.cli import run
+from tino.evaluation import samples_per_second
+from tino.examples import Example, read_example, take_example, write_example
+from tino.files import read_json, write_json
+from tino.paper import PAPER, RECIPE, TABLES
+from tino.report.comparison import break_even, costs, errors, missing, paper_tables, recipe, solver_rates
+from tino.report.figures import box_plots, draw_example
+from tino.report.markup import Line, Markup
+from tino.report.results import read_results
+from tino.runs import DataOptions
+from tino.training import TrainConfig
+
+ROOT = Path(__file__).parent.parent
+
+
+def record(problem: str, model: str, mse: float, seed: int = 0, **others: Any) -> dict[str, Any]:
+    """A result as a bench writes it."""
+    return {
+        "problem": problem,
+        "model": model,
+        "seed": seed,
+        "mse_mean": mse,
+        "mse_sd": 2 * mse,
+        "rel_l2_mean": mse**0.5,
+        "rel_l2": [mse**0.5, 2 * mse**0.5],
+        "parameters": 1_500_000,
+        "epochs": 10,
+        "steps": 50,
+        "batch_size": 200,
+        "lr": 5e-3,
+        "optimizer": "soap",
+        "training": {"times": 0, "precision": "tf32"},
+        "train_seconds": 20.0,
+        "samples_per_second": 1000.0,
+        "causal": model != "fno",
+        "time_invariant": False,
+        "device": "cpu",
+        "data": {"train": 8, "test": 2, "options": {}},
+        **others,
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Results of three models on duffing, one of them from two seeds, and of one on burgers-0.1."""
+    kept = tmp_path / "paper"
+    for one in (
+        record("duffing", "fno", 3e-6),
+        record("duffing", "don", 1e-3),
+        record("duffing", "trtino", 1e-6),
+        record("duffing", "trtino", 3e-6, seed=1),
+        record("burgers-0.1", "spod-trtino", 1e-7),
+    ):
+        write_json(kept / one["problem"] / f"{one['model']}-{one['seed']}.json", one)
+    sets = {name: {"trajectories_per_second": 10.0} for name in ("duffing", "burgers-0.1")}
+    write_json(tmp_path / "problems.json", {"cost": {"machine": {"device": "cpu"}, "sets": sets}})
+    return kept
+
+
+def test_cells_are_ranked_ours_among_ours_and_the_paper_s_among_its_own(folder):
+    results = read_results(folder)
+    table, problems = paper_tables(results)[0]
+    assert (table.name, problems) == ("ode", ["duffing"])
+    rows = {row[0][0].text: row for row in errors(results, table, problems).rows}
+    assert list(rows) == ["fno", "don", "trtino"]  # the paper's order
+    assert rows["trtino"][1] == (
+        Line("2.00e-6 ± 4.00e-6", "best"),  # the mean of the seeds
+        Line("2 seeds: 1.00e-6 … 3.00e-6", quiet=True),
+        Line("paper 3.93e-5 ± 6.32e-5", "second", quiet=True),
+    )
+    assert rows["fno"][1][0].mark == "second"
+    assert rows["fno"][1][1] == Line("paper 8.18e-6 ± 1.41e-5", "best", quiet=True)
+    assert [line.mark for line in rows["don"][1]] == ["", ""]
+    assert [cell[0].text for cell in rows["fno"][2:]] == ["no", "no"]
+    assert [cell[0].text for cell in rows["trtino"][2:]] == ["yes", "no"]
+    assert missing(results, table)[:2] == ["duffing pod-don", "duffing tc-don"]
+
+
+def test_costs_and_the_break_even_by_hand(folder):
+    results = read_results(folder)
+    solvers = solver_rates(results)
+    assert solvers == {"duffing": 10.0, "burgers-0.1": 10.0}
+    table, problems = paper_tables(results)[0]
+    rows = [[cell[0].text for cell in row] for row in costs(results, table, problems, solvers).rows]
+    assert rows[0] == ["duffing", "fno", "1.73e-3", "1.50 M", "20", "2", "1,000"]
+    assert rows[-1] == ["duffing", "reference solver", "–", "–", "–", "–", "10"]
+    payoff = break_even(results, solvers)
+    assert payoff is not None
+    # ten samples at 10 a second and 20 s of training, saving 1/10 - 1/1000 s a response
+    after = round((1.0 + 20.0) / (1 / 10 - 1 / 1000))
+    assert [cell[0].text for cell in payoff.rows[0]] == [
+        *("duffing", "trtino", "1.0", "20", "1,000", "10", "100", f"{after:,}")
+    ]
+    slow = {"duffing": 5000.0}
+    again = break_even(results, slow)
+    assert again is not None
+    assert again.rows[0][-1][0].text == "never"
+    assert break_even(results, {}) is None
+    assert "10 epochs of batches of 200 (50 steps) at all times, tf32" in recipe(results, ["duffing"])
+
+
+def test_a_table_in_three_languages():
+    cells = ((Line("a_b & c"),), (Line("1 ± 2", "best"), Line("paper 3", "second", quiet=True)), (Line("–"),))
+    table = Markup("t", "50 % <of> all", ("model", "x", "y"), (cells,))
+    assert table.markdown().splitlines()[2] == "| a_b & c | **1 ± 2**<br><sub><ins>paper 3</ins></sub> | – |"
+    page = table.html()
+    assert "50 % &lt;of&gt; all" in page
+    assert '<td><b>1 ± 2</b><br><span class="small"><u>paper 3</u></span></td>' in page
+    written = table.latex()
+    assert r"a\_b \& c & " in written
+    assert r"\textbf{1 $\pm$ 2} \\ {\small \underline{paper 3}}\end{tabular} & -- \\" in written
+    assert r"\caption{50 \% <of> all}" in written
+    assert written.count("{") == written.count("}")
+
+
+def test_a_bench_s_report_is_a_page_markdown_and_latex(folder, tmp_path, capsys, small_data):
+    train, test = small_data("duffing")
+    write_example(folder / "duffing" / "trtino-0.safetensors", take_example(tino.build("trtino", train), test))
+    assert run(["report", str(folder), "--out", str(tmp_path / "report")]) == 0
+    assert "page: " in capsys.readouterr().out
+    made = {path.name for path in (tmp_path / "report").iterdir()}
+    assert made == {"index.html", "report.md", "tables.tex", "relative-l2.png", "duffing.png"}
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    assert not re.findall(r'(?:src|href)="(?!data:)', page)  # self-contained
+    assert page.count("<img") == 2
+    assert "No result yet: duffing pod-don" in page
+    assert run(["report", str(folder), "--out", str(tmp_path / "report"), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["results"]) == 5
+
+
+def test_results_that_are_none_are_one_line(folder, tmp_path, capsys):
+    (folder / "duffing" / "don-0.json").write_text('{"problem": "duffing"}')
+    assert run(["report", str(folder), "--out", str(tmp_path / "report")]) == 1
+    said = capsys.readouterr().err
+    assert "don-0.json is not a result of 'tino bench': it lacks model, seed" in said
+    assert len(said.strip().splitlines()) == 1
+    with pytest.raises(tino.TinoError, match="no results in"):
+        read_results(tmp_path / "report")
+
+
+def test_the_suite_knows_the_94_cells_and_one_recipe_a_problem():
+    cells = paper_cells((), (), (0,), (1, 1))
+    assert len(cells) == 94
+    assert {(cell.problem, cell.model) for cell in cells} == {(p, m) for p, row in PAPER.items() for m in row}
+    assert sorted(name for table in TABLES for name in table.problems) == sorted(PAPER)
+    few = paper_cells(("duffing",), ("fno", "unet", "trtino"), (0, 1), (1, 1))
+    assert [(cell.model, cell.seed) for cell in few] == [("fno", 0), ("trtino", 0), ("fno", 1), ("trtino", 1)]
+    shards = [paper_cells((), (), (0,), (i, 4)) for i in range(1, 5)]
+    assert sorted(map(str, cells)) == sorted(str(cell) for shard in shards for cell in shard)
+    config = paper_config(Cell("duffing", "fno", 0), TrainConfig())
+    assert config == TrainConfig(**{**RECIPE, "epochs": 600})  # pyright: ignore[reportArgumentType]
+    asked = paper_config(Cell("duffing", "fno", 0), TrainConfig(epochs=7, device="cpu"))
+    assert (asked.epochs, asked.device, asked.times) == (7, "cpu", 0)
+    with pytest.raises(tino.TinoError, match="no problem named 'duffin'"):
+        paper_cells(("duffin",), (), (0,), (1, 1))
+
+
+def test_a_bench_needs_cells(capsys):
+    assert run(["bench", "--problems", "duffing"]) == 1
+    assert "name --problems and --models, or take --suite paper" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["duffing", "burgers-0.1", "heat-triangle", "navier-stokes-ic"])
+def test_an_example_is_kept_whole_and_drawn(name, small_data, tmp_path):
+    train, test = small_data(name)
+    model = tino.build("tino", train)
+    kept = take_example(model, test)
+    size = test.u.square().mean((1, 2))
+    assert int((size < size[kept.sample]).sum()) == len(test) // 2  # of median size
+    assert kept.data.time == test.time  # 19 or 23 intervals cannot be thinned out
+    assert torch.allclose(kept.prediction[0], tino.predict(model, test.f, test.ic)[kept.sample], atol=1e-6)
+    write_example(tmp_path / "example.safetensors", kept)
+    again = read_example(tmp_path / "example.safetensors")
+    assert torch.equal(again.prediction, kept.prediction)
+    assert torch.equal(again.data.u, kept.data.u)
+    assert (again.data.time, again.data.outputs, again.sample) == (kept.data.time, kept.data.outputs, kept.sample)
+    assert len(draw_example(again, "tino").axes) > 2
+
+
+def test_fields_are_kept_at_a_few_times():
+    grid = tino.Periodic(1.0, (4, 4))
+    u = torch.rand(3, 100, grid.size)
+    data = tino.Dataset(u, u, tino.TimeGrid(0, 1, 100), grid, grid)
+    kept = take_example(torch.nn.Identity(), data)
+    assert kept.data.time == tino.TimeGrid(0, 1, 10)
+    assert torch.equal(kept.data.u[0], u[kept.sample, ::11])
+
+
+def test_a_damaged_example_is_one_line(tmp_path):
+    path = tmp_path / "example.safetensors"
+    path.write_bytes(b"\x00" * 40)
+    with pytest.raises(tino.TinoError, match="is not a readable example"):
+        read_example(path)
+    with pytest.raises(tino.TinoError, match="no file"):
+        read_example(tmp_path / "other.safetensors")
+
+
+def test_box_plots_have_a_box_a_model():
+    figure = box_plots({"duffing": {"fno": [0.1, 0.2], "trtino": [0.3, 0.1]}, "lorenz": {"fno": [0.1, 0.4]}})
+    assert [axes.get_title() for axes in figure.axes] == ["duffing", "lorenz"]
+    assert [len(axes.get_xticks()) for axes in figure.axes] == [2, 1]
+
+
+def test_speed_is_measured_on_all_samples(small_data):
+    train, test = small_data("duffing")
+    assert samples_per_second(tino.build("tino", train), test, passes=1) > 0
+
+
+TOLERANCE = 0.01  # relative, of the mean errors; the same processor gives the same bits, others round differently
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "results" / "small").rglob("*.json")), ids=lambda path: path.stem)
+def test_a_small_cell_comes_out_as_stored(path, tmp_path):
+    """Generated, trained, scored and certified again, from the options in the file."""
+    stored = read_json(path)
+    options = stored["data"]["options"]
+    data = DataOptions(stored["data"]["train"], stored["data"]["test"], **options)
+    config = TrainConfig(**stored["training"], device="cpu")
+    cell = Cell(stored["problem"], stored["model"], stored["seed"])
+    again = run_cell(cell, tmp_path / "out", tmp_path / "runs", data, config)
+    assert again["parameters_sha256"] == stored["parameters_sha256"]
+    for key in ("mse_mean", "mse_sd", "rel_l2_mean"):
+        assert again[key] == pytest.approx(stored[key], rel=TOLERANCE)
+    assert again["rel_l2"] == pytest.approx(stored["rel_l2"], rel=10 * TOLERANCE)
+    for key in ("parameters", "epochs", "steps", "causal", "time_invariant"):
+        assert again[key] == stored[key]
+
+
+def test_the_two_small_cells_are_there():
+    assert len(list((ROOT / "results" / "small").rglob("*.json"))) == 2
+
+
+def test_examples_take_any_module():
+    u = torch.rand(3, 10, 1)
+    data = tino.Dataset(u, u, tino.TimeGrid(0, 1, 10), tino.Point(), tino.Point())
+    kept = take_example(torch.nn.Identity(), data)
+    assert isinstance(kept, Example)
+    assert torch.equal(kept.prediction[0], u[kept.sample])
