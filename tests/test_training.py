@@ -9,6 +9,7 @@ from conftest import FAMILY, PAIRS, separable
 
 import tino
 from tino.errors import Stopped
+from tino.progress import progress
 from tino.training.batches import draw_times, split
 from tino.training.checkpoint import read_checkpoint
 from tino.training.loop import Training
@@ -339,3 +340,11 @@ def test_a_batch_that_does_not_fit_is_computed_in_parts(small_data, monkeypatch)
         assert torch.allclose(one, other, rtol=1e-9, atol=1e-12 * float(one.abs().max()))
     with pytest.raises(tino.TinoError, match="a single sample does not fit"):
         gradients(0)
+
+
+def test_the_time_left_counts_what_this_session_did(monkeypatch, capsys):
+    clock = iter([0.0, 5.0])
+    monkeypatch.setattr("tino.progress.time.monotonic", lambda: next(clock))
+    with progress("training", 100.0, done=80.0) as advance:
+        advance(10.0)  # ten units in 5 s, ten to go
+    assert capsys.readouterr().err == "training: 90 % after 5 s, 5 s left\n"

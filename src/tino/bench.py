@@ -152,8 +152,8 @@ def run_bench(
                 continue
             print(f"[{i}/{len(todo)}] {cell}", flush=True)
             found.append(run_cell(cell, out, runs, data, config))
-        except Stopped:
-            raise
+        except Stopped as stopped:
+            raise Stopped(stopped.step, stopped.number, "the same command") from None
         except TinoError as error:  # the other cells can do without this one
             failed[cell] = str(error)
             print(f"failed: {error}", flush=True)

@@ -19,9 +19,9 @@ class CertificateError(TinoError):
 class Stopped(TinoError):
     """Training that was asked to stop, and kept its state."""
 
-    def __init__(self, step: int, number: int) -> None:
-        super().__init__(f"stopped after step {step}; the state is kept, --resume goes on from there")
-        self.status = 128 + number
+    def __init__(self, step: int, number: int, how: str = "--resume") -> None:
+        super().__init__(f"stopped after step {step}; the state is kept, {how} goes on from there")
+        self.step, self.number, self.status = step, number, 128 + number
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> TinoError:

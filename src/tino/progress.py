@@ -14,14 +14,14 @@ FIRST, NEXT = 2.0, 10.0  # seconds to the first line, and between two, where the
 
 
 @contextmanager
-def progress(label: str, total: float, show: bool = True) -> Iterator[Advance]:
-    """Yield ``advance(n, note)`` for a long part of ``total`` units; the note stands beside the bar."""
+def progress(label: str, total: float, show: bool = True, done: float = 0.0) -> Iterator[Advance]:
+    """Yield ``advance(n, note)`` for ``total`` units of work, some ``done`` before; the note stands beside the bar."""
     if not show:
         yield lambda n=1, note="": None
         return
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _plain_lines(label, total)
+        yield _plain_lines(label, total, done)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -31,7 +31,7 @@ def progress(label: str, total: float, show: bool = True) -> Iterator[Advance]:
         TextColumn("{task.fields[note]}"),
     )
     with Progress(*columns, console=console) as bar:
-        task = bar.add_task(label, total=total, note="")
+        task = bar.add_task(label, total=total, completed=done, note="")  # pyright: ignore[reportArgumentType]
 
         def advance(n: float = 1, note: str = "") -> None:
             bar.update(task, advance=n, note=note) if note else bar.update(task, advance=n)
@@ -40,9 +40,9 @@ def progress(label: str, total: float, show: bool = True) -> Iterator[Advance]:
         bar.update(task, completed=total)  # parts of units may not add up to the last bit
 
 
-def _plain_lines(label: str, total: float) -> Advance:
-    start = time.monotonic()
-    done, due = 0.0, FIRST
+def _plain_lines(label: str, total: float, done: float) -> Advance:
+    start, before = time.monotonic(), done
+    due = FIRST
 
     def advance(n: float = 1, note: str = "") -> None:
         nonlocal done, due
@@ -52,7 +52,7 @@ def _plain_lines(label: str, total: float) -> Advance:
         if seconds < due and not ended:
             return
         due = seconds + NEXT
-        left = f", {seconds * (total - done) / done:.0f} s left" if 0 < done < total - 1e-9 else ""
+        left = f", {seconds * (total - done) / (done - before):.0f} s left" if before < done < total - 1e-9 else ""
         line = f"{label}: {100 * done / total:.0f} % after {seconds:.0f} s{left}  {note}".rstrip()
         print(line, file=sys.stderr, flush=True)
 

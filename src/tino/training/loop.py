@@ -59,7 +59,7 @@ def fit(
             print(f"resuming after step {run.step}", file=sys.stderr)
         with (
             stop_signals(checkpoint is not None) as asked,
-            progress(f"training {model_name(model)}", run.length, show) as advance,
+            progress(f"training {model_name(model)}", run.length, show, run.done() * run.length) as advance,
         ):
             try:
                 run.go(asked, checkpoint, advance, log)
@@ -114,7 +114,7 @@ class Training:
     def go(self, asked: list[int], checkpoint: Path | None, advance: Advance, log: Log | None) -> None:
         step = Step(self.objective, self.optimizer, self.config)
         start = looked = saved = time.perf_counter() - self.seconds
-        shown, first, drawn = 0.0, self.step, -1
+        shown, first, drawn = self.done() * self.length, self.step, -1
         waiting: list[Taken] = []
         order, times = torch.empty(0), None
 
