@@ -62,21 +62,27 @@ def _on(problem: str, model: str, changes: dict[str, dict[str, Any]]) -> list[St
     ]
 
 
+DECAYS: dict[str, dict[str, Any]] = {f"weight decay {decay:g}": {"weight_decay": decay} for decay in (0.0, 0.3, 1.0)}
 TIME: dict[str, dict[str, Any]] = {
     "the recipe": {},
     "t as one number": {"features": plain},
     "t with waves, without decays": {"features": coordinate_features},
 }
-DECAYS: dict[str, dict[str, Any]] = {
-    f"weight decay {decay:g}": {"weight_decay": decay} for decay in (0.0, 0.1, 0.3, 1.0, 3.0)
-}
 STUDIES = [
+    *_on("burgers-0.1", "spod-trtino", DECAYS),
+    *_on("burgers-0.1", "spod-don", DECAYS),
+    *_on("heat-triangle", "spod-trtino", DECAYS),
+    *_on(
+        "advection-diffusion-3d",
+        "spod-trtino",
+        {**DECAYS, "weight decay 1, four times the epochs": {"weight_decay": 1.0, "longer": 4.0}},
+    ),
+    *_on("burgers-0.1", "fno", {f"half the epochs, {name}": {**what, "longer": 0.5} for name, what in DECAYS.items()}),
     *_on(
         "burgers-0.1",
         "spod-trtino",
         {
             **TIME,
-            **DECAYS,
             "32 random times a step": {"times": 32},
             "rate 0.01": {"lr": 1e-2},
             "rate 0.002": {"lr": 2e-3},
@@ -88,10 +94,17 @@ STUDIES = [
             "POD of all times": {"snapshots": "all"},
         },
     ),
-    *_on("lorenz", "trtino", TIME),
-    *_on("burgers-0.1", "spod-don", DECAYS),
-    *_on("advection-diffusion-3d", "spod-trtino", {**DECAYS, "four times the epochs": {"longer": 4.0}}),
-    *_on("heat-triangle", "spod-trtino", DECAYS),
+    *_on("lorenz", "don", {**TIME, "rate 0.01": {"lr": 1e-2}}),
+    *_on(
+        "fitting-time",
+        "don",
+        {
+            **DECAYS,
+            "a tenth kept for validation": {"validation": 0.1},
+            "adam, four times the epochs": {"optimizer": "adam", "lr": 1e-3, "longer": 4.0},
+            "adamw, weight decay 0.3": {"optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.3},
+        },
+    ),
 ]
 
 

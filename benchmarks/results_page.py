@@ -5,15 +5,17 @@ python benchmarks/results_page.py
 
 from pathlib import Path
 
-from tino.files import write_text
+from tino.files import read_json, write_text
 from tino.paper import PAPER, RECIPE, TABLES
 from tino.report.bench_report import box
 from tino.report.comparison import break_even, costs, errors, missing, paper_tables, solver_rates
 from tino.report.page import keep
 from tino.report.results import Results, read_results
+from tino.report.tables import short
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results" / "paper"
+STUDIES = ROOT / "benchmarks" / "results" / "recipe.json"
 PAGE = ROOT / "docs" / "results.md"
 
 
@@ -28,6 +30,8 @@ def sections(results: Results) -> dict[str, str]:
             text.append(f"No result yet: {', '.join(lacking)}.")
         found[table.name] = "\n\n".join(text)
         found[f"{table.name} costs"] = costs(results, table, problems, solvers).markdown()
+    if STUDIES.exists():
+        found["studies"] = study_lines()
     payoff = break_even(results, solvers)
     found["break-even"] = payoff.markdown() if payoff else ""
     return found
@@ -48,6 +52,15 @@ def bar_lines(results: Results) -> str:
         ratio = entry.mse / entry.paper[0]
         if ratio > (1 if entry.model == family_model(entry.problem) else 2):
             lines.append(f"| {entry.problem} | {entry.model} | {ratio:.2f} |")
+    return "\n".join(lines)
+
+
+def study_lines() -> str:
+    """The recipe with one thing changed at a time."""
+    lines = ["| problem | model | change | test MSE | training MSE |", "| --- | --- | --- | --- | --- |"]
+    for study in read_json(STUDIES)["studies"].values():
+        errors_of = f"{short(study['test_mse'])} | {short(study['train_mse'])}"
+        lines.append(f"| {study['problem']} | {study['model']} | {study['change']} | {errors_of} |")
     return "\n".join(lines)
 
 
