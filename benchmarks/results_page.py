@@ -5,13 +5,15 @@ python benchmarks/results_page.py
 
 from pathlib import Path
 
+from tino.bench import Cell, paper_config
 from tino.files import read_json, write_text
-from tino.paper import PAPER, RECIPE, TABLES
+from tino.paper import PAPER, TABLES, own_model
 from tino.report.bench_report import box
-from tino.report.comparison import break_even, costs, errors, missing, paper_tables, solver_rates
+from tino.report.comparison import break_even, sections
 from tino.report.page import keep
 from tino.report.results import Results, read_results
 from tino.report.tables import short
+from tino.training import TrainConfig
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results" / "paper"
@@ -19,29 +21,35 @@ STUDIES = ROOT / "benchmarks" / "results" / "recipe.json"
 PAGE = ROOT / "docs" / "results.md"
 
 
-def sections(results: Results) -> dict[str, str]:
+def pieces(results: Results) -> dict[str, str]:
     """What stands between each pair of marks."""
-    solvers = solver_rates(results)
-    found = {"recipe": recipe_lines(), "bars": bar_lines(results)}
-    for table, problems in paper_tables(results):
-        lacking = missing(results, table)
-        text = [errors(results, table, problems).markdown()]
-        if lacking:
-            text.append(f"No result yet: {', '.join(lacking)}.")
-        found[table.name] = "\n\n".join(text)
-        found[f"{table.name} costs"] = costs(results, table, problems, solvers).markdown()
+    found = {
+        "recipe": recipe_lines(),
+        "bars": bar_lines(results),
+        "orders": order_lines(results),
+        "count": f"{count(results)} of the 94 cells.",
+    }
+    for part in sections(results):
+        missing = [note for note in part.notes if note.startswith("No result")]
+        found[part.name] = "\n\n".join([part.errors.markdown(), *missing])
+        found[f"{part.name} costs"] = part.costs.markdown()
     if STUDIES.exists():
         found["studies"] = study_lines()
-    payoff = break_even(results, solvers)
+    payoff = break_even(results)
     found["break-even"] = payoff.markdown() if payoff else ""
     return found
 
 
+def count(results: Results) -> int:
+    return sum(entry.model in PAPER.get(entry.problem, {}) for entry in results.entries)
+
+
 def recipe_lines() -> str:
-    common = ", ".join(f"{key} {value}" for key, value in RECIPE.items())
-    lines = ["| table | problems | epochs |", "| --- | --- | --- |"]
-    lines += [f"| {table.title} | {name} | {epochs} |" for table in TABLES for name, epochs in table.epochs.items()]
-    return f"For all: {common}; batches as in the paper.\n\n" + "\n".join(lines)
+    lines = ["| problem | epochs | recipe |", "| :--- | ---: | :--- |"]
+    for table in TABLES:
+        for name, epochs in table.epochs.items():
+            lines.append(f"| {name} | {epochs} | {paper_config(Cell(name, own_model(name), 0), TrainConfig())} |")
+    return "\n".join(lines)
 
 
 def bar_lines(results: Results) -> str:
@@ -50,29 +58,34 @@ def bar_lines(results: Results) -> str:
     for entry in results.entries:
         assert entry.paper
         ratio = entry.mse / entry.paper[0]
-        if ratio > (1 if entry.model == family_model(entry.problem) else 2):
+        if ratio > (1 if entry.model == own_model(entry.problem) else 2):
             lines.append(f"| {entry.problem} | {entry.model} | {ratio:.2f} |")
+    return "\n".join(lines)
+
+
+def order_lines(results: Results) -> str:
+    """Who is ahead of whom, here and there."""
+    lines = ["| problem | ours, best first | the paper's, best first |", "| :--- | :--- | :--- |"]
+    for name in results.problems:
+        ours = sorted(results.of(name), key=lambda entry: entry.mse)
+        theirs = sorted(PAPER[name], key=lambda model: PAPER[name][model][0])
+        lines.append(f"| {name} | {', '.join(entry.model for entry in ours)} | {', '.join(theirs)} |")
     return "\n".join(lines)
 
 
 def study_lines() -> str:
     """The recipe with one thing changed at a time."""
-    lines = ["| problem | model | change | test MSE | training MSE |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| problem | model | change | held-out MSE | training MSE |", "| :--- | :--- | :--- | ---: | ---: |"]
     for study in read_json(STUDIES)["studies"].values():
-        errors_of = f"{short(study['test_mse'])} | {short(study['train_mse'])}"
+        errors_of = f"{short(study['held_out_mse'])} | {short(study['train_mse'])}"
         lines.append(f"| {study['problem']} | {study['model']} | {study['change']} | {errors_of} |")
     return "\n".join(lines)
-
-
-def family_model(problem: str) -> str:
-    """The paper's own model on a problem: the last one of its row."""
-    return list(PAPER[problem])[-1]
 
 
 def write() -> None:
     results = read_results(RESULTS)
     text = PAGE.read_text(encoding="utf-8")
-    for mark, content in sections(results).items():
+    for mark, content in pieces(results).items():
         begin, end = f"<!-- {mark}: written by benchmarks/results_page.py -->", f"<!-- end of {mark} -->"
         before, after = text.split(begin)[0], text.split(end)[1]
         text = f"{before}{begin}\n{content}\n{end}{after}"

@@ -179,7 +179,7 @@ def test_report_writes_a_page(finished, capsys, tmp_path):
         (["show", "duffing", "--samples", "0"], "samples is 0, expected 1 to 8"),
         (["generate", "duffing", "--resolution", "8"], "duffing has no option 'resolution'"),
         (["evaluate", "nowhere"], "no finished run in nowhere"),
-        (["report", "nowhere"], "no finished run in nowhere"),
+        (["report", "nowhere"], "nothing to report in nowhere"),
         (["certify"], "name at least one folder"),
         (["report"], "name at least one folder"),
         (["train", "duffing", "tino", *QUICK, "--device", "mps"], "tino runs on cpu or cuda, not on 'mps'"),

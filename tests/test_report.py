@@ -15,7 +15,7 @@ from tino.evaluation import samples_per_second
 from tino.examples import Example, read_example, take_example, write_example
 from tino.files import read_json, write_json
 from tino.paper import PAPER, RECIPE, TABLES
-from tino.report.comparison import break_even, costs, errors, missing, paper_tables, recipe, solver_rates
+from tino.report.comparison import break_even, recipe, sections, solver_rates
 from tino.report.figures import box_plots, draw_example
 from tino.report.markup import Line, Markup
 from tino.report.results import read_results
@@ -41,8 +41,9 @@ def record(problem: str, model: str, mse: float, seed: int = 0, **others: Any) -
         "batch_size": 200,
         "lr": 5e-3,
         "optimizer": "soap",
-        "training": {"times": 0, "precision": "tf32"},
+        "training": {"times": 0, "precision": "tf32", "weight_decay": 0.0},
         "train_seconds": 20.0,
+        "seconds_per_epoch": 1.5,
         "samples_per_second": 1000.0,
         "causal": model != "fno",
         "time_invariant": False,
@@ -64,17 +65,25 @@ def folder(tmp_path):
         record("burgers-0.1", "spod-trtino", 1e-7),
     ):
         write_json(kept / one["problem"] / f"{one['model']}-{one['seed']}.json", one)
-    sets = {name: {"trajectories_per_second": 10.0} for name in ("duffing", "burgers-0.1")}
-    write_json(tmp_path / "problems.json", {"cost": {"machine": {"device": "cpu"}, "sets": sets}})
+    rates = {"cost": {"duffing": 10.0, "burgers-0.1": 10.0, "navier-stokes-ic": 2.0}}
+    rates["gpu_cost"] = {"duffing": 5.0, "burgers-0.1": 40.0}
+    machines = {"cost": {"device": "cpu", "cores": 2}, "gpu_cost": {"device": "a GPU", "cores": 16}}
+    measured = {
+        key: {
+            "machine": machines[key],
+            "sets": {name: {"trajectories_per_second": rate} for name, rate in sets.items()},
+        }
+        for key, sets in rates.items()
+    }
+    write_json(tmp_path / "problems.json", measured)
     return kept
 
 
 def test_cells_are_ranked_ours_among_ours_and_the_paper_s_among_its_own(folder):
-    results = read_results(folder)
-    table, problems = paper_tables(results)[0]
-    assert (table.name, problems) == ("ode", ["duffing"])
-    rows = {row[0][0].text: row for row in errors(results, table, problems).rows}
-    assert list(rows) == ["fno", "don", "trtino"]  # the paper's order
+    part = sections(read_results(folder))[0]
+    assert (part.name, part.problems) == ("ode", ("duffing",))
+    rows = {row[0][0].text: row for row in part.errors.rows}
+    assert list(rows) == ["fno", "don", "pod-don", "tc-don", "trtino"]  # the paper's order
     assert rows["trtino"][1] == (
         Line("2.00e-6 ± 4.00e-6", "best"),  # the mean of the seeds
         Line("2 seeds: 1.00e-6 … 3.00e-6", quiet=True),
@@ -85,44 +94,83 @@ def test_cells_are_ranked_ours_among_ours_and_the_paper_s_among_its_own(folder):
     assert [line.mark for line in rows["don"][1]] == ["", ""]
     assert [cell[0].text for cell in rows["fno"][2:]] == ["no", "no"]
     assert [cell[0].text for cell in rows["trtino"][2:]] == ["yes", "no"]
-    assert missing(results, table)[:2] == ["duffing pod-don", "duffing tc-don"]
+    assert rows["tc-don"][1:] == ((Line("paper 1.48e-3 ± 2.54e-3", quiet=True),), (Line("–"),), (Line("–"),))
+    assert part.notes[1].startswith(
+        "No result of ours yet: pod-don on duffing, tc-don on duffing, fno on gradient-flow"
+    )
+
+
+def test_the_paper_s_best_is_its_own_where_we_have_no_result(folder):
+    (folder / "duffing" / "fno-0.json").unlink()
+    rows = {row[0][0].text: row for row in sections(read_results(folder))[0].errors.rows}
+    assert rows["fno"][1] == (Line("paper 8.18e-6 ± 1.41e-5", "best", quiet=True),)
+    assert [line.mark for line in rows["trtino"][1]] == ["best", "", "second"]
+    (folder / "duffing" / "don-0.json").unlink()
+    alone = {row[0][0].text: row for row in sections(read_results(folder))[0].errors.rows}
+    assert alone["trtino"][1][0].mark == ""  # better than no other
 
 
 def test_costs_and_the_break_even_by_hand(folder):
     results = read_results(folder)
-    solvers = solver_rates(results)
-    assert solvers == {"duffing": 10.0, "burgers-0.1": 10.0}
-    table, problems = paper_tables(results)[0]
-    rows = [[cell[0].text for cell in row] for row in costs(results, table, problems, solvers).rows]
-    assert rows[0] == ["duffing", "fno", "1.73e-3", "1.50 M", "20", "2", "1,000"]
-    assert rows[-1] == ["duffing", "reference solver", "–", "–", "–", "–", "10"]
-    payoff = break_even(results, solvers)
+    assert {name: (found.rate, found.device) for name, found in solver_rates(results).items()} == {
+        "duffing": (10.0, "2 cores"),
+        "burgers-0.1": (40.0, "a GPU"),  # the faster one
+    }
+    rows = [[cell[0].text for cell in row] for row in sections(results)[0].costs.rows]
+    assert rows[0] == ["duffing", "fno", "1.73e-3", "1.50 M", "20", "1.500", "1,000", "cpu"]
+    assert rows[-1] == ["duffing", "reference solver", "–", "–", "–", "–", "10", "2 cores"]
+    payoff = break_even(results)
     assert payoff is not None
     # ten samples at 10 a second and 20 s of training, saving 1/10 - 1/1000 s a response
-    after = round((1.0 + 20.0) / (1 / 10 - 1 / 1000))
+    after = -int(-(1.0 + 20.0) // (1 / 10 - 1 / 1000))
     assert [cell[0].text for cell in payoff.rows[0]] == [
-        *("duffing", "trtino", "1.0", "20", "1,000", "10", "100", f"{after:,}")
+        *("duffing", "trtino", "1.0", "20", "1,000", "10", "2 cores", f"{after:,}")
     ]
-    slow = {"duffing": 5000.0}
-    again = break_even(results, slow)
-    assert again is not None
-    assert again.rows[0][-1][0].text == "never"
-    assert break_even(results, {}) is None
-    assert "10 epochs of batches of 200 (50 steps) at all times, tf32" in recipe(results, ["duffing"])
+    assert "10 epochs of batches of 200 (50 steps) at all times, soap at rate 0.005, tf32" in recipe(
+        results, ["duffing"]
+    )
+
+
+def test_a_slow_model_never_pays_off_and_another_grid_has_no_solver(folder):
+    slow = record("duffing", "trtino", 1e-6, samples_per_second=5.0)
+    for seed in (0, 1):
+        write_json(folder / "duffing" / f"trtino-{seed}.json", {**slow, "seed": seed})
+    payoff = break_even(read_results(folder))
+    assert payoff is not None
+    assert payoff.rows[0][-1][0].text == "never"
+    coarse = record("duffing", "trtino", 1e-6, data={"train": 8, "test": 2, "options": {"n_t": 10}})
+    write_json(folder / "duffing" / "trtino-0.json", coarse)
+    assert "duffing" not in solver_rates(read_results(folder))
+    (folder.parent / "problems.json").unlink()
+    assert break_even(read_results(folder)) is None
+
+
+def test_a_window_takes_its_share_of_a_trajectory(folder):
+    one = record("navier-stokes-ic", "spod-trtino", 1e-5)
+    write_json(folder / "navier-stokes-ic" / "spod-trtino-0.json", one)
+    solver = solver_rates(read_results(folder))["navier-stokes-ic"]
+    assert (solver.trajectories_per_second, solver.rate) == (2.0, 10.0)
 
 
 def test_a_table_in_three_languages():
     cells = ((Line("a_b & c"),), (Line("1 ± 2", "best"), Line("paper 3", "second", quiet=True)), (Line("–"),))
     table = Markup("t", "50 % <of> all", ("model", "x", "y"), (cells,))
-    assert table.markdown().splitlines()[2] == "| a_b & c | **1 ± 2**<br><sub><ins>paper 3</ins></sub> | – |"
+    assert table.markdown().splitlines()[1:] == [
+        "| :--- | ---: | ---: |",
+        "| a_b & c | **1 ± 2**<br><sub><ins>paper 3</ins></sub> | – |",
+    ]
+    assert Markup("t", "", ("|x|",), (((Line("a|b"),),),)).markdown().splitlines()[2] == r"| a\|b |"
     page = table.html()
     assert "50 % &lt;of&gt; all" in page
     assert '<td><b>1 ± 2</b><br><span class="small"><u>paper 3</u></span></td>' in page
     written = table.latex()
     assert r"a\_b \& c & " in written
     assert r"\textbf{1 $\pm$ 2} \\ {\small \underline{paper 3}}\end{tabular} & -- \\" in written
-    assert r"\caption{50 \% <of> all}" in written
+    assert r"\caption{50 \% $<$of$>$ all}" in written
     assert written.count("{") == written.count("}")
+    many = Markup("t", "long", ("model", "x"), (((Line("a^b"),), (Line("1"),)),) * 30).latex()
+    assert many.startswith(r"\begin{longtable}{lr}")
+    assert many.count(r"a\textasciicircum{}b & 1 \\") == 30
 
 
 def test_a_bench_s_report_is_a_page_markdown_and_latex(folder, tmp_path, capsys, small_data):
@@ -135,7 +183,10 @@ def test_a_bench_s_report_is_a_page_markdown_and_latex(folder, tmp_path, capsys,
     page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
     assert not re.findall(r'(?:src|href)="(?!data:)', page)  # self-contained
     assert page.count("<img") == 2
-    assert "No result yet: duffing pod-don" in page
+    assert "No result of ours yet: pod-don on duffing" in page
+    text = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert "![duffing](duffing.png)" in text
+    assert "No result of ours yet: pod-don on duffing" in text
     assert run(["report", str(folder), "--out", str(tmp_path / "report"), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["results"]) == 5
 
@@ -144,10 +195,36 @@ def test_results_that_are_none_are_one_line(folder, tmp_path, capsys):
     (folder / "duffing" / "don-0.json").write_text('{"problem": "duffing"}')
     assert run(["report", str(folder), "--out", str(tmp_path / "report")]) == 1
     said = capsys.readouterr().err
-    assert "don-0.json is not a result of 'tino bench': it lacks model, seed" in said
+    assert "don-0.json is not a result of 'tino bench': it lacks seed, mse_mean" in said
     assert len(said.strip().splitlines()) == 1
     with pytest.raises(tino.TinoError, match="no results in"):
         read_results(tmp_path / "report")
+    write_json(folder / "duffing" / "don-0.json", record("duffing", "don", 1e-3, seed=1))
+    with pytest.raises(tino.TinoError, match=r"don-0.json holds the result of \(duffing, don, seed 1\)"):
+        read_results(folder)
+    write_json(folder / "duffing" / "don-0.json", {**record("duffing", "don", 1e-3), "mse_mean": "small"})
+    with pytest.raises(tino.TinoError, match="mse_mean is 'small', expected a number"):
+        read_results(folder)
+
+
+@pytest.mark.parametrize(
+    ("folders", "message"),
+    [
+        (["paper/duffing"], "nothing to report in .*paper/duffing: .* such as .*paper"),
+        (["nowhere"], "nothing to report in .*nowhere: expected a run folder of 'tino train', or a folder of results"),
+        (["paper", "paper"], "a report is of one folder of results"),
+    ],
+)
+def test_a_folder_that_is_none_is_told(folders, message, folder, tmp_path, capsys):
+    assert run(["report", *[str(tmp_path / name) for name in folders], "--out", str(tmp_path / "report")]) == 1
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_model_of_one_s_own_has_its_row(folder):
+    write_json(folder / "duffing" / "mine-0.json", record("duffing", "mine", 1e-9))
+    part = sections(read_results(folder))[0]
+    assert part.errors.rows[-1][0][0].text == "mine"
+    assert part.errors.rows[-1][1] == (Line("1.00e-9 ± 2.00e-9", "best"),)
 
 
 def test_the_suite_knows_the_94_cells_and_one_recipe_a_problem():
@@ -163,8 +240,12 @@ def test_the_suite_knows_the_94_cells_and_one_recipe_a_problem():
     assert config == TrainConfig(**{**RECIPE, "epochs": 600})  # pyright: ignore[reportArgumentType]
     asked = paper_config(Cell("duffing", "fno", 0), TrainConfig(epochs=7, device="cpu"))
     assert (asked.epochs, asked.device, asked.times) == (7, "cpu", 0)
+    adam = paper_config(Cell("duffing", "fno", 0), TrainConfig(optimizer="adam"))
+    assert adam.rate == 2e-3  # its own, not the recipe's for soap
     with pytest.raises(tino.TinoError, match="no problem named 'duffin'"):
         paper_cells(("duffin",), (), (0,), (1, 1))
+    with pytest.raises(tino.TinoError, match="the paper has no figure for unet on duffing"):
+        paper_cells(("duffing",), ("unet",), (0,), (1, 1))
 
 
 def test_a_bench_needs_cells(capsys):
@@ -213,9 +294,12 @@ def test_box_plots_have_a_box_a_model():
     assert [len(axes.get_xticks()) for axes in figure.axes] == [2, 1]
 
 
-def test_speed_is_measured_on_all_samples(small_data):
-    train, test = small_data("duffing")
-    assert samples_per_second(tino.build("tino", train), test, passes=1) > 0
+def test_speed_counts_all_samples(small_data, monkeypatch):
+    """A model that takes half a second for the whole set, whatever the machine."""
+    _, test = small_data("duffing")
+    clock = iter(range(100))
+    monkeypatch.setattr("tino.evaluation.time.perf_counter", lambda: 0.5 * next(clock))
+    assert samples_per_second(torch.nn.Identity(), test) == len(test) / 0.5
 
 
 TOLERANCE = 0.01  # relative, of the mean errors; the same processor gives the same bits, others round differently

@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tino.environment import commit
+import torch
+
 from tino.errors import Stopped, TinoError
 from tino.examples import write_example
 from tino.files import read_json, write_json
-from tino.models.zoo import model_recipe
+from tino.models.zoo import model_recipe, of_the_family
 from tino.paper import PAPER, RECIPE, TABLES
 from tino.problems import problem
 from tino.runs import DataOptions, Run, read_run, train_run
@@ -61,13 +62,18 @@ def paper_cells(
     """The cells the paper has a figure for, of these problems and models, or of all where none is named."""
     all_models = dict.fromkeys(model for row in PAPER.values() for model in row)
     found = cells(problems or tuple(PAPER), models or tuple(all_models), seeds, (1, 1))
-    return _shard([cell for cell in found if cell.model in PAPER[cell.problem]], shard)
+    kept = [cell for cell in found if cell.model in PAPER[cell.problem]]
+    if not kept:
+        raise TinoError(f"the paper has no figure for {', '.join(models)} on {', '.join(problems)}")
+    return _shard(kept, shard)
 
 
 def paper_config(cell: Cell, asked: TrainConfig) -> TrainConfig:
     """The recipe of the cell's table; what was asked for beyond the defaults comes first."""
     table = next(table for table in TABLES if cell.problem in table.problems)
     given = {key: value for key, value in asdict(asked).items() if value != getattr(TrainConfig(), key)}
+    if "optimizer" in given:
+        given = {"lr": None, **given}  # its own rate, not another optimiser's
     return TrainConfig(**{"epochs": table.epochs[cell.problem], **RECIPE, **given})
 
 
@@ -80,43 +86,31 @@ def run_cell(cell: Cell, out: Path, runs: Path, data: DataOptions, config: Train
     record = result(run, cell.seed)
     if not _asked_for(record, data, config):
         raise TinoError(f"{folder} was trained with other options: choose another --runs, or delete it")
-    if cell.seed == 0 and getattr(model_recipe(cell.model), "mixer", "") == "delay":
+    if cell.seed == 0 and of_the_family(cell.model):
         write_example(out / cell.path.with_suffix(".safetensors"), run.example())  # for the figures of a report
     write_json(out / cell.path, record)
     return record
 
 
+# what a result takes from a run's record as it is
+KEPT = (
+    "problem model parameters epochs steps batch_size lr train_seconds seconds_per_epoch samples_per_second "
+    "peak_memory_bytes device versions commit"
+)
+
+
 def result(run: Run, seed: int) -> dict[str, Any]:
     """What a table needs of a finished run."""
-    kept = (
-        "parameters",
-        "epochs",
-        "steps",
-        "batch_size",
-        "lr",
-        "train_seconds",
-        "samples_per_second",
-        "peak_memory_bytes",
-        "device",
-        "versions",
-    )
-    scores = ("mse_mean", "mse_sd", "rel_l2_mean", "rel_l2")
     return {
-        "problem": run.record["problem"],
-        "model": run.record["model"],
         "seed": seed,
-        **{key: run.scores[key] for key in scores},
-        **{key: run.record[key] for key in kept},
+        **{key: run.record[key] for key in KEPT.split()},
+        **{key: run.scores[key] for key in ("mse_mean", "mse_sd", "rel_l2_mean", "rel_l2")},
+        **{key: run.certificate[key] for key in ("causal", "time_invariant", "leak", "defect")},
         "optimizer": run.record["training"]["optimizer"],
         "training": recipe(TrainConfig(**run.record["training"]), seed),
-        "causal": run.certificate["causal"],
-        "time_invariant": run.certificate["time_invariant"],
-        "leak": run.certificate["leak"],
-        "defect": run.certificate["defect"],
         "dataset_sha256": run.record["data"]["checksum"],
         "parameters_sha256": run.record["data"]["parameters_sha256"],
         "data": {key: run.record["data"][key] for key in ("options", "train", "test")},
-        "commit": commit(),
     }
 
 
@@ -150,11 +144,11 @@ def run_bench(
                 found.append(known)
                 print(f"[{i}/{len(todo)}] {cell}: finished before")
                 continue
-            print(f"[{i}/{len(todo)}] {cell}", flush=True)
+            print(f"[{i}/{len(todo)}] {cell}: {config}", flush=True)
             found.append(run_cell(cell, out, runs, data, config))
         except Stopped as stopped:
             raise Stopped(stopped.step, stopped.number, "the same command") from None
-        except TinoError as error:  # the other cells can do without this one
-            failed[cell] = str(error)
-            print(f"failed: {error}", flush=True)
+        except (TinoError, torch.OutOfMemoryError) as error:  # the other cells can do without this one
+            failed[cell] = str(error).splitlines()[0]
+            print(f"failed: {failed[cell]}", flush=True)
     return found, failed

@@ -54,8 +54,14 @@ def commit() -> str | None:
     return found.stdout.strip() or None if found.returncode == 0 and inside.returncode == 0 else None
 
 
+def forget_peak_memory(device: torch.device) -> None:
+    """Measure a GPU's peak from here on; a process's own peak cannot be forgotten."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
 def peak_memory(device: torch.device) -> int:
-    """Bytes: of the GPU's memory what torch held at most, else what the process did."""
+    """Bytes: of the GPU's memory what torch held at most, else what the process did since it began."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

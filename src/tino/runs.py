@@ -10,6 +10,7 @@ example.safetensors   a test sample and its prediction
 run.json          all of it in short; written last: its presence says that the run is finished
 """
 
+import math
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 from tino.data import Dataset
 from tino.devices import pick_device
-from tino.environment import device_name, environment, peak_memory
+from tino.environment import device_name, environment, forget_peak_memory, peak_memory
 from tino.errors import TinoError
 from tino.evaluation import evaluate, samples_per_second
 from tino.examples import Example, read_example, take_example, write_example
@@ -173,7 +174,9 @@ def _train_run(
         write_json(folder / "config.json", record)
         write_json(folder / "environment.json", environment(device))
     started = time.perf_counter()
+    forget_peak_memory(device)
     history = fit(model, train, config, True, checkpoint, resume, log)
+    peak = peak_memory(device)
     seconds = max(time.perf_counter() - started, history.seconds[-1] if history.seconds else 0.0)
     if not first:
         return None
@@ -194,11 +197,13 @@ def _train_run(
         "batch_size": config.batch(train),
         "lr": config.rate,
         "samples_per_second": samples_per_second(model, test),
-        "peak_memory_bytes": peak_memory(device),
+        "seconds_per_epoch": history.seconds_per_step * math.ceil(len(train) / config.batch(train)),
+        "peak_memory_bytes": peak,
         "device": device_name(device),
         "training": asdict(config),
         "data": _data_record(data, config, train),
         "versions": environment(device)["versions"],
+        "commit": environment(device)["commit"],
     }
     write_json(folder / "run.json", record)
     checkpoint.unlink(missing_ok=True)  # the run is whole without it
@@ -219,9 +224,23 @@ def _data_record(data: DataOptions, config: TrainConfig, train: Dataset) -> dict
 def read_run(folder: Path) -> Run:
     """A finished run's records; the last file written, run.json, tells that it is finished."""
     if not (folder / "run.json").is_file():
-        raise TinoError(f"no finished run in {folder}: expected a folder written by 'tino train'")
+        raise TinoError(f"no finished run in {folder}: expected a run folder of 'tino train'")
     needed = {
-        "run": ("problem", "model", "parameters", "train_seconds", "epochs", "steps", "training", "data"),
+        "run": (
+            *("problem", "model", "parameters", "train_seconds", "seconds_per_epoch", "samples_per_second"),
+            *(
+                "peak_memory_bytes",
+                "epochs",
+                "steps",
+                "batch_size",
+                "lr",
+                "device",
+                "training",
+                "data",
+                "versions",
+                "commit",
+            ),
+        ),
         "scores": ("mse_mean", "mse_sd", "rel_l2_mean", "mse", "rel_l2"),
         "certificate": ("causal", "time_invariant"),
     }
@@ -229,6 +248,8 @@ def read_run(folder: Path) -> Run:
     for name, keys in needed.items():
         record = read_json(folder / f"{name}.json")
         if not isinstance(record, dict) or any(key not in record for key in keys):
-            raise TinoError(f"{folder / f'{name}.json'} is damaged: it lacks one of {', '.join(keys)}")
+            lacking = [key for key in keys if not isinstance(record, dict) or key not in record]
+            where = folder / f"{name}.json"
+            raise TinoError(f"{where} lacks {', '.join(lacking)}: it is damaged or of an older version, train again")
         records.append(record)
     return Run(folder, *records)

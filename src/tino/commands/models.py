@@ -88,7 +88,8 @@ class Bench:
     """Train many cells (problem, model, seed), skip the finished ones, and print one table."""
 
     suite: Literal["own", "paper"] = "own"
-    """own: each model on each problem; paper: the cells of the paper's tables, by the recipes in docs/results.md."""
+    """own: each model on each problem; paper: the cells of the paper's tables by its own recipe, docs/results.md, in
+    which training options that are not left at their defaults take the place of the recipe's."""
     problems: Annotated[tuple[str, ...], arg(metavar="PROBLEM [PROBLEM ...]")] = ()
     """Names of problems; with --suite paper all of its problems if left out."""
     models: Annotated[tuple[str, ...], arg(metavar="MODEL [MODEL ...]")] = ()
@@ -189,20 +190,33 @@ class Report:
     """Print JSON for scripts."""
 
     def run(self) -> None:
-        if len(self.folders) == 1 and holds_results(self.folders[0]):
-            results = read_results(self.folders[0])
+        of_a_bench = [folder for folder in self.folders if holds_results(folder)]
+        if of_a_bench:
+            if len(self.folders) > 1:
+                raise TinoError("a report is of one folder of results, or of run folders: name them one at a time")
+            results = read_results(of_a_bench[0])
             page = write_bench_report(results, self.out)
             records = [record for entry in results.entries for record in entry.records]
             if self.json:
                 return print_json({"page": str(page), "results": records})
             print_table([result_row(record) for record in records])
         else:
+            for folder in self.folders:
+                _check_reportable(folder)
             runs = _runs(self.folders)
             page = write_report(runs, self.out)
             if self.json:
                 return print_json({"page": str(page), "runs": [_summary(done) for done in runs]})
             print_table([row(done) for done in runs])
         print(f"page: {page}")
+
+
+def _check_reportable(folder: Path) -> None:
+    if not (folder / "run.json").exists():
+        above = folder.resolve().parent
+        hint = f", such as {above}" if holds_results(above) else ""
+        kinds = f"a run folder of 'tino train', or a folder of results of 'tino bench' (PROBLEM/MODEL-SEED.json){hint}"
+        raise TinoError(f"nothing to report in {folder}: expected {kinds}")
 
 
 def _parts(recipe: Recipe | GridRecipe) -> dict[str, Any]:

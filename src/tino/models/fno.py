@@ -6,7 +6,6 @@ from typing import Any
 from torch import Tensor, nn
 
 from tino.data import Dataset
-from tino.layers.mlp import mlp
 from tino.layers.spectral import PointLinear, SpectralConv
 from tino.models.operator import Frame, Operator
 from tino.models.spacetime import SpaceTime, grid_frame
@@ -39,7 +38,7 @@ class Fno(Operator):
             SpectralConv(spec.width, (n_t + PADDING, *shape), spec.modes) for _ in range(LAYERS)
         )
         self.local = nn.ModuleList(PointLinear(spec.width, spec.width) for _ in range(LAYERS))
-        self.project = mlp([spec.width, PROJECTION, 1])
+        self.project = nn.Sequential(nn.Linear(spec.width, PROJECTION), nn.GELU(), nn.Linear(PROJECTION, 1))
 
     def forward(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
         """f (b, t, m), ic (b, m) -> u (b, t, m)."""

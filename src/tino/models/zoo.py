@@ -63,6 +63,11 @@ def model_recipe(name: str) -> Recipe | GridRecipe:
     return MODELS[name]
 
 
+def of_the_family(name: str) -> bool:
+    """Whether a model is of the paper's own kind: TINO, TrTINO, their POD forms, whose mixer is a delay."""
+    return getattr(MODELS.get(name), "mixer", "") == "delay"
+
+
 def build(
     name: str,
     train: Dataset,

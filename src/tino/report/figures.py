@@ -16,6 +16,7 @@ from matplotlib.tri import Triangulation
 from tino.data import Dataset
 from tino.examples import Example
 from tino.grids import Grid, Point, TimeGrid, Triangle
+from tino.models.zoo import of_the_family
 from tino.runs import Run
 
 DPI = 110
@@ -82,7 +83,7 @@ def box_plots(errors: dict[str, dict[str, list[float]]]) -> Figure:
             list(models.values()), tick_labels=list(models), patch_artist=True, widths=0.6, flierprops={"markersize": 2}
         )
         for box, model in zip(boxes["boxes"], models, strict=True):
-            box.set_facecolor("C1" if "tino" in model else "0.85")
+            box.set_facecolor("C1" if of_the_family(model) else "0.85")
         for line in boxes["medians"]:
             line.set_color("black")
         axes.set_yscale("log")
@@ -163,8 +164,9 @@ def _map(
 
 
 def _matrix(rows: tuple[Panel, ...], time: TimeGrid) -> Figure:
-    """Fields over time: a row for each function, a column for each of six times; one colour scale a row."""
-    steps = np.unique(np.linspace(0, time.n - 1, 6).round().astype(int))
+    """Fields over time: a row for each function, a column for each of some times; one colour scale a row."""
+    even = [count for count in (6, 5, 7, 4, 8) if (time.n - 1) % (count - 1) == 0]
+    steps = np.unique(np.linspace(0, time.n - 1, (even or [6])[0]).round().astype(int))
     figure = Figure(figsize=(11, 1.75 * len(rows)), layout="constrained")
     table = figure.subplots(len(rows), len(steps), squeeze=False)
     for line, (title, values, grid, colours, limits) in zip(table, rows, strict=True):

@@ -1,7 +1,7 @@
 """A table once, written as HTML, Markdown or LaTeX."""
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,35 +19,45 @@ Cell = tuple[Line, ...]
 
 @dataclass(frozen=True)
 class Markup:
-    """Rows of cells under headings; the first column is text, the others are numbers."""
+    """Rows of cells under headings; the first columns are text, the others are numbers."""
 
     name: str
     caption: str
     head: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    texts: int = 1  # columns of text
 
     def html(self) -> str:
-        head = "".join(f"<th>{html.escape(text)}</th>" for text in self.head)
-        rows = "".join(f"<tr>{''.join(f'<td>{_lines(cell, HTML)}</td>' for cell in row)}</tr>\n" for row in self.rows)
-        caption = f'<p class="small">{html.escape(self.caption)}</p>'
-        return f'{caption}\n<div class="scroll"><table>\n<tr>{head}</tr>\n{rows}</table></div>'
+        rows = [[(Line(text),) for text in self.head], *self.rows]
+        written = "\n".join(self._html_row(row, "th" if i == 0 else "td") for i, row in enumerate(rows))
+        caption = f'<p class="small">{html.escape(self.caption)}</p>\n' if self.caption else ""
+        return f'{caption}<div class="scroll"><table>\n{written}\n</table></div>'
+
+    def _html_row(self, row: Sequence[Cell], tag: str) -> str:
+        cells = (f"<{tag}{' class=text' * (i < self.texts)}>{_lines(cell, HTML)}</{tag}>" for i, cell in enumerate(row))
+        return f"<tr>{''.join(cells)}</tr>"
 
     def markdown(self) -> str:
-        rows = [self.head, ("---",) * len(self.head), *[[_lines(cell, MARKDOWN) for cell in row] for row in self.rows]]
+        sides = [":---" if i < self.texts else "---:" for i in range(len(self.head))]
+        rows = [self.head, sides, *[[_lines(cell, MARKDOWN) for cell in row] for row in self.rows]]
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
     def latex(self) -> str:
-        """For \\usepackage{booktabs}."""
-        head = " & ".join(map(_tex, self.head))
+        r"""For \usepackage{booktabs, longtable, graphicx}: one to a page's width, a long one over several pages."""
+        columns = "l" * self.texts + "r" * (len(self.head) - self.texts)
+        head = " & ".join(map(_tex, self.head)) + r" \\"
         rows = "\n".join(" & ".join(_lines(cell, LATEX) for cell in row) + r" \\" for row in self.rows)
+        about = rf"\caption{{{_tex(self.caption)}}}\label{{tab:{self.name}}}"
+        if len(self.rows) > LONG:
+            begin = rf"\begin{{longtable}}{{{columns}}}{about} \\"
+            return f"{begin}\n\\toprule\n{head}\n\\midrule\n\\endhead\n{rows}\n\\bottomrule\n\\end{{longtable}}\n"
         return rf"""\begin{{table}}[h]
 \centering
-\caption{{{_tex(self.caption)}}}
-\label{{tab:{self.name}}}
+{about}
 \resizebox{{\columnwidth}}{{!}}{{%
-\begin{{tabular}}{{l{"c" * (len(self.head) - 1)}}}
+\begin{{tabular}}{{{columns}}}
 \toprule
-{head} \\
+{head}
 \midrule
 {rows}
 \bottomrule
@@ -56,10 +66,17 @@ class Markup:
 """
 
 
+LONG = 20  # rows that may not fit a page
+TEX = {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$", "–": "--"}
+TEX |= {"…": r"\dots{}", "<": "$<$", ">": "$>$", **{sign: rf"\{sign}" for sign in "&%_#{}$"}}
+
+
 def _tex(text: str) -> str:
-    for plain, written in (("&", r"\&"), ("%", r"\%"), ("_", r"\_"), ("#", r"\#")):
-        text = text.replace(plain, written)
-    return text.replace("±", r"$\pm$").replace("–", "--").replace("…", r"\dots")
+    return "".join(TEX.get(sign, sign) for sign in text)
+
+
+def _markdown(text: str) -> str:
+    return text.replace("|", r"\|")
 
 
 class Style(NamedTuple):
@@ -73,7 +90,7 @@ class Style(NamedTuple):
 
 
 HTML = Style(html.escape, {"best": "<b>{}</b>", "second": "<u>{}</u>"}, '<span class="small">{}</span>', "<br>", "{}")
-MARKDOWN = Style(str, {"best": "**{}**", "second": "<ins>{}</ins>"}, "<sub>{}</sub>", "<br>", "{}")
+MARKDOWN = Style(_markdown, {"best": "**{}**", "second": "<ins>{}</ins>"}, "<sub>{}</sub>", "<br>", "{}")
 LATEX = Style(
     _tex,
     {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"},

@@ -14,14 +14,13 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto
 h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; } h3 { font-size: 1rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; margin: 1rem 0; }
-caption { text-align: left; color: #666; font-size: .85rem; padding: .3rem 0; }
 th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-td.best { font-weight: bold; }
+th.text, td.text { text-align: left; }
+th:first-child, td:first-child { position: sticky; left: 0; background: #fff; }
 img { max-width: 100%; height: auto; }
-figure { margin: 1rem 0; } figcaption, .small { color: #666; font-size: .85rem; }
-@media print { body { margin: 0; max-width: none; font-size: 11px; } .scroll { overflow: visible; }
-  table { font-size: .75rem; } th, td { padding: .1rem .3rem; } figure, tr { break-inside: avoid; } }
+figure { margin: 1rem 0; } figcaption, .small { color: #666; font-size: .9em; }
+@media print { body { margin: 0; max-width: none; font-size: 10px; } .scroll { overflow: visible; }
+  table { font-size: .8em; } th, td { padding: .1em .3em; white-space: normal; } figure, tr { break-inside: avoid; } }
 """
 
 

@@ -6,15 +6,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from tino.errors import TinoError
+from tino.bench import Cell
+from tino.errors import TinoError, unknown
 from tino.examples import Example, read_example
 from tino.files import read_json
 from tino.models.zoo import MODELS
 from tino.paper import PAPER, TABLES
 from tino.problems import problem_names
 
-KEYS = """problem model seed mse_mean mse_sd rel_l2_mean rel_l2 parameters epochs steps batch_size lr optimizer training
-train_seconds samples_per_second causal time_invariant device data"""
+NUMBERS = "seed mse_mean mse_sd rel_l2_mean parameters epochs steps batch_size lr train_seconds samples_per_second"
+OTHERS = "problem model rel_l2 optimizer training causal time_invariant device data"
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,11 @@ class Entry:
         """The paper's MSE and SD."""
         return PAPER.get(self.problem, {}).get(self.model)
 
-    def always(self, key: str) -> bool:
-        return all(record[key] for record in self.records)
+    @property
+    def seconds_per_epoch(self) -> float:
+        """Of a training under way; where a result does not have it, of the whole training."""
+        whole = (record["train_seconds"] / record["epochs"] for record in self.records)
+        return fmean(r.get("seconds_per_epoch", w) for r, w in zip(self.records, whole, strict=True))
 
 
 @dataclass(frozen=True)
@@ -84,16 +88,28 @@ def read_results(folder: Path) -> Results:
     """Every PROBLEM/MODEL-SEED.json, in the order of the paper's tables and models."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for path in sorted(folder.glob("*/*-*.json")):
-        record = read_json(path)
-        lacking = [key for key in KEYS.split() if not isinstance(record, dict) or key not in record]
-        if lacking:
-            raise TinoError(f"{path} is not a result of 'tino bench': it lacks {', '.join(lacking)}")
+        record = _checked(path)
         found.setdefault((record["problem"], record["model"]), []).append(record)
     if not found:
         raise TinoError(f"no results in {folder}: expected PROBLEM/MODEL-SEED.json, as 'tino bench' writes them")
-    problems = [*[name for table in TABLES for name in table.problems], *sorted({p for p, _ in found})]
-    places = {name: i for i, name in reversed(list(enumerate(problems)))}
-    models = {name: i for i, name in enumerate(MODELS)}
-    order = sorted(found, key=lambda key: (places[key[0]], models.get(key[1], len(models))))
+    problems = [*[name for table in TABLES for name in table.problems], *problem_names()]
+    models = [*MODELS, *sorted({model for _, model in found})]
+    order = sorted(found, key=lambda key: (problems.index(key[0]), models.index(key[1])))
     entries = [Entry(p, m, tuple(sorted(found[p, m], key=lambda r: r["seed"]))) for p, m in order]
     return Results(folder, tuple(entries))
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    record = read_json(path)
+    keys = [*NUMBERS.split(), *OTHERS.split()]
+    if lacking := [key for key in keys if not isinstance(record, dict) or key not in record]:
+        raise TinoError(f"{path} is not a result of 'tino bench': it lacks {', '.join(lacking)}")
+    for key in NUMBERS.split():
+        if not isinstance(record[key], int | float):
+            raise TinoError(f"{path}: {key} is {record[key]!r}, expected a number")
+    if record["problem"] not in problem_names():
+        raise unknown("problem", str(record["problem"]), problem_names())
+    cell = Cell(record["problem"], record["model"], record["seed"])
+    if cell.path != Path(path.parent.name) / path.name:
+        raise TinoError(f"{path} holds the result of ({cell}): expected it in {cell.path}")
+    return record

@@ -8,6 +8,7 @@ from tino.files import write_text
 from tino.problems import problem
 from tino.progress import progress
 from tino.report.figures import Figure, draw_example, loss_curves
+from tino.report.markup import Line, Markup
 from tino.report.page import drawn, keep, page
 from tino.report.tables import HEADINGS, Row, row
 from tino.runs import Run
@@ -68,11 +69,8 @@ paper: the figure printed there for its own data and training.</p>
 
 def _table(rows: list[Row]) -> str:
     keys = [key for key in HEADINGS if key != "problem"]
-    best = min(rows, key=lambda r: float(r.mse))
-    head = "".join(f"<th>{HEADINGS[key]}</th>" for key in keys)
-    lines = []
-    for r in rows:
-        bold = "mse" if r is best and len(rows) > 1 else ""
-        cells = (f"<td{' class=best' * (key == bold)}>{getattr(r, key)}</td>" for key in keys)
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(lines)}</table></div>'
+    best = min(rows, key=lambda r: float(r.mse)) if len(rows) > 1 else None
+    cells = [
+        tuple((Line(getattr(r, key), "best" if r is best and key == "mse" else ""),) for key in keys) for r in rows
+    ]
+    return Markup("runs", "", tuple(HEADINGS[key] for key in keys), tuple(cells)).html()

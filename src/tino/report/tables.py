@@ -53,7 +53,7 @@ def result_row(record: Mapping[str, Any]) -> Row:
     printed = PAPER.get(record["problem"], {}).get(record["model"])
     return Row(
         problem=record["problem"],
-        model=record["model"],
+        model=record["model"] + (f", seed {record['seed']}" if record.get("seed") else ""),
         mse=short(record["mse_mean"]),
         sd=short(record["mse_sd"]),
         rel_l2=short(record["rel_l2_mean"]),

@@ -52,6 +52,12 @@ class TrainConfig:
     device: str = "auto"
     """cpu, cuda, or auto: cuda where there is one."""
 
+    def __str__(self) -> str:
+        length = f"{self.budget}" if self.budget else f"{self.steps} steps" if self.steps else f"{self.epochs} epochs"
+        times = f"{self.times or 'all'} times"
+        decay = [f"weight decay {self.weight_decay:g}"] if self.weight_decay else []
+        return ", ".join([f"{self.optimizer} at rate {self.rate:g}", *decay, length, times, self.precision])
+
     def __post_init__(self) -> None:
         for name in ("epochs", "steps", "batch_size"):
             value = getattr(self, name)

@@ -15,12 +15,22 @@ class History:
     seconds: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
     steps: int = 0
+    looks: list[list[float]] = field(default_factory=list)  # [step, seconds], the device's work awaited
 
     def add(self, loss: float, lr: float, seconds: float, validation: float = math.nan) -> None:
         for row, value in zip(
             (self.loss, self.lr, self.seconds, self.validation), (loss, lr, seconds, validation), strict=True
         ):
             row.append(value)
+
+    @property
+    def seconds_per_step(self) -> float:
+        """Over the later half of the training, when nothing is compiled or captured any more."""
+        if not self.looks:
+            return math.nan
+        step, seconds = self.looks[-1]
+        earlier = [look for look in self.looks[:-1] if 2 * look[0] >= step] or [[0, 0.0]]
+        return (seconds - earlier[0][1]) / max(1, step - earlier[0][0])
 
     def csv(self) -> str:
         text = io.StringIO()

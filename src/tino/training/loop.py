@@ -124,6 +124,7 @@ class Training:
             self.take_losses(waiting, checkpoint)
             waiting.clear()
             looked = time.perf_counter()
+            self.history.looks.append([self.step, looked - start])
             rate = (self.step - first) / max(looked - begun, 1e-9)
             latest = self.history.loss[-1] if self.history.loss else math.nan
             advance(self.done() * self.length - shown, f"loss {latest:.2e}, {rate:.0f} steps/s")

@@ -48,27 +48,34 @@ class Step:
         if self.capturable and b not in self.graphs:
             self.seen[b] = self.seen.get(b, 0) + 1
             if self.seen[b] > WARM:
-                self.graphs[b] = self._capture(samples, times)
+                try:
+                    self.graphs[b] = self._capture(samples, times)
+                except torch.OutOfMemoryError:  # a graph keeps what it needs for good: go on without
+                    self.capturable = False
+                    torch.cuda.empty_cache()
         if b in self.graphs:
             return self.graphs[b](samples, times)
         with _side_stream(self.capturable):
-            loss = self._fitting_gradients(samples, times)
+            while (loss := self._fitting(samples, times)) is None:
+                self.parts *= 2
+                torch.cuda.empty_cache()
             self.update()
         return loss
 
-    def _fitting_gradients(self, samples: Tensor, times: Tensor | None) -> Tensor:
-        """The gradients, in more and more parts until they fit."""
-        while True:
-            try:
-                return self._gradients(samples, times)
-            except torch.OutOfMemoryError as error:
-                if self.parts >= len(samples):
-                    raise TinoError("a single sample does not fit into the GPU's memory: use --device cpu") from error
-            self.optimizer.zero_grad(set_to_none=True)
-            torch.cuda.empty_cache()
-            self.parts *= 2
+    def _fitting(self, samples: Tensor, times: Tensor | None) -> Tensor | None:
+        """The loss and gradients, or None where smaller parts are to be tried: by one process, which need not agree."""
+        try:
+            return self._gradients(samples, times)
+        except torch.OutOfMemoryError as error:
+            if self.size > 1:
+                raise
+            if self.parts >= len(samples):
+                raise TinoError("a single sample does not fit into the GPU's memory: use --device cpu") from error
+        self.optimizer.zero_grad(set_to_none=True)
+        return None
 
     def _gradients(self, samples: Tensor, times: Tensor | None) -> Tensor:
+        """The loss, its gradients left with the parameters."""
         mine = samples[self.rank :: self.size]
         factor = self.size * len(mine) / len(samples)  # the mean over processes is the mean over the batch
         mine = mine if len(mine) else samples[:1]
