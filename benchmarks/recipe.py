@@ -2,8 +2,8 @@
 
     python benchmarks/recipe.py            # 3 minutes on a GPU -> benchmarks/results/recipe.json
 
-Each study is written when it ends, and one that has a result is not run again. Errors are those on 200 samples of another
-seed, never on the test samples of the tables. docs/results.md shows them.
+Each study is written when it ends, and one that has a result is not run again. Errors are those on 200 samples of
+another seed, never on the test samples of the tables. docs/results.md shows them.
 """
 
 from collections.abc import Iterator
