@@ -96,10 +96,11 @@ class Bench:
     """Names of models; with --suite paper all of its models if left out."""
     seeds: Annotated[tuple[int, ...], arg(metavar="SEED [SEED ...]")] = (0,)
     """Each seed fixes a cell's data, initial weights and batches."""
-    out: Path = Path("results/bench")
-    """Folder of the results, OUT/PROBLEM/MODEL-SEED.json; a cell that has one is not run again."""
-    runs: Path = Path("runs/bench")
-    """Folder of the runs themselves: weights, checkpoints, histories."""
+    out: Path | None = None
+    """Folder of the results, OUT/PROBLEM/MODEL-SEED.json; a cell that has one is not run again. results/bench, or
+    results/paper with --suite paper, if left out."""
+    runs: Path | None = None
+    """Folder of the runs themselves: weights, checkpoints, histories; runs/ and the name of OUT if left out."""
     shard: str = "1/1"
     """i/n runs every n-th cell beginning with the i-th, for several machines."""
     training: OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
@@ -115,15 +116,17 @@ class Bench:
             todo = cells(self.problems, self.models, self.seeds, shard)
         else:
             raise TinoError("name --problems and --models, or take --suite paper")
+        out = self.out or Path("results") / ("paper" if self.suite == "paper" else "bench")
         with redirect_stdout(sys.stderr):
-            found, failed = run_bench(todo, self.out, self.runs, self.data, self._recipe)
+            found, failed = run_bench(todo, out, self.runs or Path("runs") / out.name, self.data, self._recipe)
         if self.json:
             print_json({"results": found, "failed": {str(cell): reason for cell, reason in failed.items()}})
         elif found:
             print_table([result_row(record) for record in found])
-            print(f"kept in {self.out}")
+            print(f"kept in {out}")
         if failed:
-            raise TinoError(f"{len(failed)} of {len(todo)} cells failed: {', '.join(f'({cell})' for cell in failed)}")
+            some = ", ".join(f"({cell})" for cell in list(failed)[:5]) + ", ..." * (len(failed) > 5)
+            raise TinoError(f"{len(failed)} of {len(todo)} cells failed: {some}")
 
     def _recipe(self, cell: Cell) -> TrainConfig:
         return paper_config(cell, self.training) if self.suite == "paper" else self.training
