@@ -1,7 +1,12 @@
 """The U-Net's parts: its 4-D substitute against loops, its halving and doubling."""
 
-import torch
+from typing import Any
 
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tino
 from tino.models.unet import SpaceThenTime, _double, _halve
 
 
@@ -22,3 +27,34 @@ def test_halving_takes_the_largest_and_doubling_repeats():
     v = torch.arange(8.0).view(1, 1, 2, 4)
     assert _halve(v).flatten().tolist() == [5.0, 7.0]
     assert _double(_halve(v)).flatten().tolist() == [5.0, 5.0, 7.0, 7.0] * 2
+
+
+@pytest.mark.parametrize("shape", [(20,), (9, 12)])
+def test_the_network_is_its_description(shape):
+    """Three halvings and back with skips, written out with torch's own layers, on a grid that has to be padded."""
+    torch.manual_seed(0)
+    grid, time = tino.Periodic(1.0, shape), tino.TimeGrid(0, 1, 13)
+    f = torch.randn(2, 13, grid.size)
+    train = tino.Dataset(f, f, time, grid, grid)
+    model: Any = tino.build("unet", train).double()
+    axes = len(train.outputs.shape) + 1
+    conv, pool = (F.conv2d, F.max_pool2d) if axes == 2 else (F.conv3d, F.max_pool3d)
+
+    def level(v: torch.Tensor, parts: Any) -> torch.Tensor:
+        for c, norm in ((parts[0], parts[1]), (parts[3], parts[4])):
+            v = F.gelu(F.group_norm(conv(v, c.weight, c.bias, padding=1), 8, norm.weight, norm.bias))
+        return v
+
+    f = f.double()
+    v = model.border.encode(f, None)
+    sizes = v.shape[2:]
+    sides = [side for n in reversed(sizes) for side in (0, -n % 8)]
+    first = level(F.pad(v, sides), model.down[0])
+    second = level(pool(first, 2), model.down[1])
+    third = level(pool(second, 2), model.down[2])
+    v = level(pool(third, 2), model.down[3])
+    for skip, parts in zip((third, second, first), model.up, strict=True):
+        v = level(torch.cat([F.interpolate(v, scale_factor=2.0), skip], dim=1), parts)
+    v = v[(..., *[slice(n) for n in sizes])]
+    point = torch.einsum("oc,bc...->bo...", model.project.weight, v) + model.project.bias
+    assert torch.allclose(model(f), model.border.decode(point[:, 0]), rtol=0, atol=1e-10)

@@ -1,0 +1,75 @@
+"""On a GPU: captured steps are the plain ones. Skipped where there is none."""
+
+import dataclasses
+
+import pytest
+import torch
+
+import tino
+from tino.training.loop import Training
+from tino.training.step import Step
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+CONFIG = tino.TrainConfig(steps=40, batch_size=12, times=0, optimizer="adam", device="cuda")
+
+
+def trained(train: tino.Dataset, model: str, config: tino.TrainConfig, captured: bool, monkeypatch) -> torch.Tensor:
+    with monkeypatch.context() as patched:
+        if not captured:
+            patched.setattr("tino.training.step.WARM", 10**9)
+        made = tino.build(model, train)
+        tino.fit(made, train, config, show_progress=False)
+    return torch.cat([p.detach().flatten().cpu() for p in made.parameters()])
+
+
+@pytest.mark.parametrize("model", ["spod-trtino", "don", "fno"])
+def test_a_captured_step_is_the_plain_one(model, small_data, monkeypatch):
+    train, _ = small_data("burgers-0.1")
+    plain, captured = (trained(train, model, CONFIG, way, monkeypatch) for way in (False, True))
+    assert torch.allclose(plain, captured, rtol=0, atol=1e-4 * float(plain.abs().max()))
+
+
+@pytest.mark.parametrize("decay", [0.0, 1.0])
+def test_a_captured_soap_step_is_the_plain_one(decay, small_data, monkeypatch):
+    """From the same state: one more step by the library, and one by the graph."""
+    train, _ = small_data("burgers-0.1")
+    config = dataclasses.replace(CONFIG, optimizer="soap", lr=1e-3, weight_decay=decay, steps=1000)
+    ends = []
+    for settled in (10**9, 405):  # never, and after some steps
+        monkeypatch.setattr("tino.training.step.SETTLED", settled)
+        made = tino.build("spod-trtino", train).to("cuda").train()
+        run = Training(made, train, config, torch.device("cuda"))
+        step = Step(run.objective, run.optimizer, config)
+        samples = torch.arange(12, device="cuda")
+        for _ in range(409):
+            step(samples, None)
+        ends.append(torch.cat([p.detach().flatten() for p in made.parameters()]))
+    assert torch.allclose(*ends, rtol=0, atol=1e-3 * float(ends[0].abs().max()))
+
+
+def test_adam_goes_on_from_a_checkpoint(small_data, tmp_path):
+    train, _ = small_data("burgers-0.1")
+    whole = tino.build("tino", train)
+    tino.fit(whole, train, CONFIG, show_progress=False)
+    path = tmp_path / "checkpoint.safetensors"
+    half = tino.build("tino", train).to("cuda").train()
+    run = Training(half, train, CONFIG, torch.device("cuda"))
+    step = Step(run.objective, run.optimizer, CONFIG)
+    assert step.capturable
+    run.save(path)  # at the very beginning
+    again = tino.build("tino", train, seed=5)
+    tino.fit(again, train, CONFIG, show_progress=False, checkpoint=path, resume=True)
+    for p, q in zip(whole.parameters(), again.parameters(), strict=True):
+        assert torch.allclose(p, q, rtol=0, atol=1e-4 * float(p.abs().max()))
+
+
+def test_a_peak_is_of_one_run_alone():
+    from tino.environment import forget_peak_memory, peak_memory
+
+    device = torch.device("cuda")
+    large = torch.empty(2**26, device=device)
+    del large
+    assert peak_memory(device) >= 2**28
+    forget_peak_memory(device)
+    assert peak_memory(device) < 2**28
