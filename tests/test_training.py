@@ -335,7 +335,7 @@ def test_a_batch_that_does_not_fit_is_computed_in_parts(small_data, monkeypatch)
     assert parts == 1
     apart, same, parts = gradients(5)
     assert parts == 4
-    assert same == pytest.approx(loss, rel=1e-6)  # the loss is added up in float32
+    assert same == pytest.approx(loss, rel=1e-12)
     for one, other in zip(whole, apart, strict=True):
         assert torch.allclose(one, other, rtol=1e-9, atol=1e-12 * float(one.abs().max()))
     with pytest.raises(tino.TinoError, match="a single sample does not fit"):
