@@ -205,6 +205,22 @@ def test_results_that_are_none_are_one_line(folder, tmp_path, capsys):
     write_json(folder / "duffing" / "don-0.json", {**record("duffing", "don", 1e-3), "mse_mean": "small"})
     with pytest.raises(tino.TinoError, match="mse_mean is 'small', expected a number"):
         read_results(folder)
+    write_json(folder / "duffing" / "don-0.json", record("duffing", "don", float("nan")))
+    with pytest.raises(tino.TinoError, match="mse_mean is nan, expected a number"):
+        read_results(folder)
+    write_json(folder / "duffing" / "don-0.json", record("duffing", "don", 1e-3, rel_l2=["x"]))
+    with pytest.raises(tino.TinoError, match="rel_l2 holds something else than numbers"):
+        read_results(folder)
+
+
+def test_a_relative_error_may_be_infinite_and_a_damaged_example_leaves_nothing(folder, tmp_path, capsys):
+    odd = record("duffing", "don", 1e-3, rel_l2=[float("inf"), 0.1], rel_l2_mean=float("inf"))
+    write_json(folder / "duffing" / "don-0.json", odd)
+    assert run(["report", str(folder), "--out", str(tmp_path / "report")]) == 0
+    (folder / "duffing" / "trtino-0.safetensors").write_bytes(b"cut")
+    assert run(["report", str(folder), "--out", str(tmp_path / "other")]) == 1
+    assert "trtino-0.safetensors is not a readable example" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,14 @@
 import html
 from pathlib import Path
 
+from tino.examples import Example
 from tino.files import write_text
 from tino.problems import problem
 from tino.progress import progress
 from tino.report.comparison import break_even, sections
 from tino.report.figures import Figure, box_plots, draw_example
 from tino.report.page import drawn, keep, page
-from tino.report.results import Results
+from tino.report.results import Entry, Results
 
 TITLE = "The paper's tables, and ours"
 PAYOFF = "When a surrogate pays off"
@@ -18,6 +19,7 @@ PAYOFF = "When a surrogate pays off"
 def write_bench_report(results: Results, folder: Path) -> Path:
     """Write index.html, report.md, tables.tex and the figures as PNG files into the folder -> the page's path."""
     body, text, tables = [], [f"# {TITLE}"], []
+    examples = {name: results.example(name) for name in results.problems}  # a damaged one is told before any work
     with progress("drawing figures", 1 + len(results.problems)) as advance:
         boxes = drawn("Relative L2 errors of the test samples.", keep(box(results), folder / "relative-l2.png"))
         advance()
@@ -33,7 +35,7 @@ def write_bench_report(results: Results, folder: Path) -> Path:
                 part.costs.markdown(),
             ]
             for name in part.problems:
-                body.append(_example(results, name, folder))
+                body.append(_example(name, examples[name], folder))
                 text += [f"![{name}]({name}.png)"] if (folder / f"{name}.png").exists() else []
                 advance()
     if payoff := break_even(results):
@@ -55,11 +57,10 @@ def box(results: Results) -> Figure:
     )
 
 
-def _example(results: Results, name: str, folder: Path) -> str:
+def _example(name: str, found: tuple[Entry, Example] | None, folder: Path) -> str:
     """The problem's equation and, where one is kept, its example."""
     chosen = problem(name)
     text = f"<h3>{html.escape(chosen.title)}</h3>\n<p>{html.escape(chosen.equation)}</p>"
-    found = results.example(name)
     if found is None:
         return text
     entry, kept = found

@@ -1,6 +1,7 @@
 """Figures of the paper's kind, as PNG bytes: loss curves, and input / truth / prediction / error."""
 
 import io
+import math
 
 import matplotlib
 
@@ -80,7 +81,11 @@ def box_plots(errors: dict[str, dict[str, list[float]]]) -> Figure:
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes, (problem, models) in zip(panels, errors.items(), strict=False):
         boxes = axes.boxplot(
-            list(models.values()), tick_labels=list(models), patch_artist=True, widths=0.6, flierprops={"markersize": 2}
+            [[value for value in values if math.isfinite(value)] for values in models.values()],
+            tick_labels=list(models),
+            patch_artist=True,
+            widths=0.6,
+            flierprops={"markersize": 2},
         )
         for box, model in zip(boxes["boxes"], models, strict=True):
             box.set_facecolor("C1" if of_the_family(model) else "0.85")

@@ -1,5 +1,6 @@
 """Results of a bench, read from their files: what the tables and box plots of a comparison are made of."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -99,14 +100,20 @@ def read_results(folder: Path) -> Results:
     return Results(folder, tuple(entries))
 
 
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not math.isnan(value)
+
+
 def _checked(path: Path) -> dict[str, Any]:
     record = read_json(path)
     keys = [*NUMBERS.split(), *OTHERS.split()]
     if lacking := [key for key in keys if not isinstance(record, dict) or key not in record]:
         raise TinoError(f"{path} is not a result of 'tino bench': it lacks {', '.join(lacking)}")
     for key in NUMBERS.split():
-        if not isinstance(record[key], int | float):
+        if not _number(record[key]):
             raise TinoError(f"{path}: {key} is {record[key]!r}, expected a number")
+    if not isinstance(record["rel_l2"], list) or not all(map(_number, record["rel_l2"])):
+        raise TinoError(f"{path}: rel_l2 holds something else than numbers")
     if record["problem"] not in problem_names():
         raise unknown("problem", str(record["problem"]), problem_names())
     cell = Cell(record["problem"], record["model"], record["seed"])

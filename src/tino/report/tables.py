@@ -1,5 +1,6 @@
 """The table of a report: one row a run, ours beside the paper's figure."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +69,8 @@ def result_row(record: Mapping[str, Any]) -> Row:
 
 def short(value: float) -> str:
     """2.84e-4, as the paper writes it."""
+    if not math.isfinite(value):  # a relative error where the response is zero
+        return str(value)
     digits, exponent = f"{value:.2e}".split("e")
     return f"{digits}e{int(exponent)}"
 
