@@ -1,6 +1,8 @@
-"""docs/results.md from results/paper: every table between its marks, and the box plots.
+"""Writes docs/results.md from results/paper, every table between its marks, and draws the box plots.
 
-python benchmarks/results_page.py
+    python benchmarks/results_page.py
+
+takes seconds; a test fails when the page and the results differ.
 """
 
 from pathlib import Path
