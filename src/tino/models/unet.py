@@ -69,19 +69,22 @@ class Unet(Operator):
 
 
 class SpaceThenTime(nn.Module):
-    """In place of a convolution in four dimensions, which torch does not have: one over space, then one over time."""
+    """In place of a convolution in four dimensions, which torch does not have: one over space, then one over time.
+
+    Both see memory with channels last, where space and time alone are views of one layout.
+    """
 
     def __init__(self, fan_in: int, fan_out: int) -> None:
         super().__init__()
         self.space = nn.Conv3d(fan_in, fan_out, 3, padding=1)
-        self.time = nn.Conv1d(fan_out, fan_out, 3, padding=1)
+        self.time = nn.Conv2d(fan_out, fan_out, (3, 1), padding=(1, 0))
 
     def forward(self, v: Tensor) -> Tensor:
-        b, _, t, *shape = v.shape
-        v = self.space(v.transpose(1, 2).flatten(0, 1))  # (b t, c, ...)
-        v = v.unflatten(0, (b, t)).flatten(3).permute(0, 3, 2, 1)  # (b, x, c, t)
-        v = self.time(v.flatten(0, 1)).unflatten(0, (b, -1))
-        return v.permute(0, 2, 3, 1).unflatten(3, shape)
+        v = v.movedim(1, -1).contiguous()  # (b, t, x, y, z, c)
+        shape = v.shape[:-1]
+        v = self.space(v.flatten(0, 1).movedim(-1, 1)).movedim(1, -1)  # (b t, x, y, z, c)
+        v = self.time(v.reshape(*shape[:2], -1, v.shape[-1]).movedim(-1, 1))  # (b, c, t, x y z)
+        return v.unflatten(3, shape[2:])
 
 
 def _level(axes: int, fan_in: int, fan_out: int) -> nn.Sequential:
