@@ -45,7 +45,7 @@ TABLES = (
         "tab:mse_comparison_part2",
         "PDEs in two and three dimensions",
         {"navier-stokes": 40, "navier-stokes-ic": 20, "advection-diffusion-3d": 40, "heat-triangle": 100},
-        weight_decay=1.0,
+        weight_decay=0.3,
     ),
     PaperTable(
         "advection-reaction",
