@@ -23,9 +23,10 @@ def trained(train: tino.Dataset, model: str, config: tino.TrainConfig, captured:
     return torch.cat([p.detach().flatten().cpu() for p in made.parameters()])
 
 
-@pytest.mark.parametrize("model", ["spod-trtino", "don", "fno"])
-def test_a_captured_step_is_the_plain_one(model, small_data, monkeypatch):
-    train, _ = small_data("burgers-0.1")
+@pytest.mark.parametrize("model", ["spod-trtino", "don", "fno", "unet"])
+@pytest.mark.parametrize("problem", ["burgers-0.1", "heat-triangle"])
+def test_a_captured_step_is_the_plain_one(problem, model, small_data, monkeypatch):
+    train, _ = small_data(problem)
     plain, captured = (trained(train, model, CONFIG, way, monkeypatch) for way in (False, True))
     assert torch.allclose(plain, captured, rtol=0, atol=1e-4 * float(plain.abs().max()))
 

@@ -1,10 +1,13 @@
 """Networks on the space-time grid, FNO and U-Net: one battery for both."""
 
+from typing import Any
+
 import pytest
 import torch
 
 import tino
-from tino.models.spacetime import from_square, to_square
+from tino.models.operator import Frame
+from tino.models.spacetime import SpaceTime
 from tino.models.zoo import GridRecipe
 
 NAMES = [name for name, recipe in tino.MODELS.items() if isinstance(recipe, GridRecipe)]
@@ -45,13 +48,16 @@ def test_measured_neither_causal_nor_time_invariant(name, small_data):
     assert answer.derived_causal is None  # measured only
 
 
-def test_the_triangle_is_embedded_and_read_off():
-    grid = tino.Triangle(8)
-    values = torch.randn(2, 3, grid.size)
-    square = to_square(values, grid)
-    assert square.shape == (2, 3, 8, 8)
-    assert bool((square[:, :, ~grid.inside] == 0).all())
-    assert torch.equal(from_square(square, grid), values)
+def test_the_triangle_is_embedded_and_read_off(small_data):
+    train, _ = small_data("heat-triangle")
+    grid: Any = train.outputs
+    border = SpaceTime(Frame.of("fno", train))
+    f = train.f[:3]
+    box = border.encode(f, None)[:, 0]
+    assert box.shape == (3, train.time.n, grid.n, grid.n)
+    assert bool((box[:, :, ~grid.inside] == 0).all())
+    assert torch.equal(box[:, :, grid.inside], f)
+    assert torch.equal(border.decode(box), f)
 
 
 @pytest.mark.parametrize("name", NAMES)

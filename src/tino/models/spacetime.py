@@ -1,5 +1,7 @@
 """The border of networks on a space-time grid: channels in, points out."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -19,6 +21,7 @@ class SpaceTime(nn.Module):
     scale_in: Tensor
     scale_out: Tensor
     coordinates: Tensor
+    places: Tensor
 
     def __init__(self, frame: Frame) -> None:
         super().__init__()
@@ -26,11 +29,12 @@ class SpaceTime(nn.Module):
         self.register_buffer("scale_in", torch.ones(()))
         self.register_buffer("scale_out", torch.ones(()))
         self.register_buffer("coordinates", _coordinates(frame), persistent=False)  # (1 + d, t, *shape)
+        self.register_buffer("places", places_in_box(frame.inputs), persistent=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Times and points along each axis of the box."""
-        return (self.frame.time.n, *square_shape(self.frame.inputs))
+        return (self.frame.time.n, *box_shape(self.frame.inputs))
 
     @property
     def channels(self) -> int:
@@ -38,15 +42,22 @@ class SpaceTime(nn.Module):
 
     def encode(self, f: Tensor, ic: Tensor | None) -> Tensor:
         """f (b, t, x), ic (b, x) -> (b, channels, t, *shape)."""
-        parts = [to_square(f / self.scale_in, self.frame.inputs)[:, None]]
+        parts = [self._into_box(f / self.scale_in)]
         if ic is not None:
-            state = to_square(ic[:, None] / self.scale_out, self.frame.outputs)
-            parts.append(state[:, None].expand_as(parts[0]))
+            parts.append(self._into_box(ic[:, None] / self.scale_out).expand_as(parts[0]))
         return torch.cat([*parts, self.coordinates.expand(len(f), *self.coordinates.shape)], dim=1)
 
     def decode(self, u: Tensor) -> Tensor:
         """(b, t, *shape) -> (b, t, x)."""
-        return self.scale_out * from_square(u, self.frame.outputs)
+        u = u.reshape(*u.shape[:2], -1)
+        return self.scale_out * (u.index_select(2, self.places) if len(self.places) else u)
+
+    def _into_box(self, values: Tensor) -> Tensor:
+        """(b, t, x) -> (b, 1, t, *shape); outside a triangle zero."""
+        if len(self.places):
+            box = values.new_zeros(*values.shape[:2], math.prod(self.shape[1:]))
+            values = box.index_copy(2, self.places, values)
+        return values.reshape(len(values), 1, -1, *self.shape[1:])
 
     def fit_scales(self, train: Dataset) -> None:
         with torch.no_grad():
@@ -71,29 +82,19 @@ def grid_frame(name: str, train: Dataset) -> Frame:
     return frame
 
 
-def square_shape(grid: Grid) -> tuple[int, ...]:
+def box_shape(grid: Grid) -> tuple[int, ...]:
     """The shape of the box that holds the grid."""
     return (grid.n, grid.n) if isinstance(grid, Triangle) else grid.shape
 
 
-def to_square(values: Tensor, grid: Grid) -> Tensor:
-    """(b, t, x) -> (b, t, *shape); outside a triangle zero."""
-    if not isinstance(grid, Triangle):
-        return values.reshape(*values.shape[:2], *grid.shape)
-    square = values.new_zeros(*values.shape[:2], grid.n, grid.n)
-    square[:, :, grid.inside.to(values.device)] = values
-    return square
-
-
-def from_square(values: Tensor, grid: Grid) -> Tensor:
-    """(b, t, *shape) -> (b, t, x)."""
-    if isinstance(grid, Triangle):
-        return values[:, :, grid.inside.to(values.device)]
-    return values.reshape(*values.shape[:2], -1)
+def places_in_box(grid: Grid) -> Tensor:
+    """Where in the flattened box the points of a grid lie that does not fill it; empty for one that does."""
+    inside = grid.inside.flatten().nonzero()[:, 0] if isinstance(grid, Triangle) else []
+    return torch.as_tensor(inside, dtype=torch.long)
 
 
 def _coordinates(frame: Frame) -> Tensor:
     """t and x scaled to [-1, 1] at every point, (1 + d, t, *shape)."""
     t = unit_range(frame.time.points[:, None])[:, 0]
-    lines = [t, *[torch.linspace(-1, 1, n, dtype=torch.float64) for n in square_shape(frame.inputs)]]
+    lines = [t, *[torch.linspace(-1, 1, n, dtype=torch.float64) for n in box_shape(frame.inputs)]]
     return torch.stack(torch.meshgrid(*lines, indexing="ij")).to(torch.get_default_dtype())
