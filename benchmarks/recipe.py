@@ -30,15 +30,16 @@ RESULTS = Path(__file__).parent / "results" / "recipe.json"
 
 @dataclass(frozen=True)
 class Study:
-    """A cell, trained for so many epochs, with something changed: training options, what a network of t sees, POD."""
+    """A cell, trained for so many epochs, with something changed: training options, or constants of the models."""
 
     problem: str
     model: str
     epochs: int
     change: str
     options: dict[str, Any]
-    features: Any = None
-    modes: int | None = None
+    features: Any = bases.time_features
+    modes: int = zoo.TRUNK_MODES
+    size: float = zoo.INPUT_SIZE
     snapshots: str = "quartile"
 
     @property
@@ -52,7 +53,7 @@ def plain(s: Tensor) -> Tensor:
 
 
 def _on(problem: str, model: str, epochs: int, changes: dict[str, dict[str, Any]]) -> list[Study]:
-    fields = ("features", "modes", "snapshots")
+    fields = ("features", "modes", "size", "snapshots")
     return [
         Study(
             problem,
@@ -66,43 +67,47 @@ def _on(problem: str, model: str, epochs: int, changes: dict[str, dict[str, Any]
     ]
 
 
-DECAYS: dict[str, dict[str, Any]] = {f"weight decay {decay:g}": {"weight_decay": decay} for decay in (0.0, 0.3, 1.0)}
+AS_IT_IS: dict[str, dict[str, Any]] = {"as it is": {}}
+DECAYS: dict[str, dict[str, Any]] = {f"weight decay {decay:g}": {"weight_decay": decay} for decay in (0.3, 1.0)}
+SIZES: dict[str, dict[str, Any]] = {f"inputs of size {size:g}": {"size": size} for size in (1.0, 0.05)}
 TIME: dict[str, dict[str, Any]] = {
+    "t with waves": {"features": coordinate_features},
     "t as one number": {"features": plain},
-    "t with waves, without decays": {"features": coordinate_features},
 }
 STUDIES = [
-    *_on("burgers-0.1", "fno", 125, DECAYS),
-    *_on("burgers-0.1", "spod-don", 250, DECAYS),
-    *_on("burgers-0.1", "spod-trtino", 100, DECAYS),
-    *_on("heat-triangle", "spod-trtino", 50, DECAYS),
-    *_on("advection-diffusion-3d", "spod-trtino", 40, DECAYS),
-    *_on("advection-diffusion-3d", "spod-trtino", 400, {"weight decay 1": {"weight_decay": 1.0}}),
-    *_on(
-        "burgers-0.1",
-        "spod-trtino",
-        100,
-        {
-            **TIME,
-            "32 random times a step": {"times": 32},
-            "rate 0.01": {"lr": 1e-2},
-            "rate 0.002": {"lr": 2e-3},
-            "averaged weights (0.99)": {"average": 0.99},
-            "64 branch modes": {"modes": 64},
-            "256 branch modes": {"modes": 256},
-            "POD of all times": {"snapshots": "all"},
-        },
-    ),
-    *_on("lorenz", "don", 600, {"as it is": {}, **TIME, "rate 0.01": {"lr": 1e-2}}),
+    *_on("burgers-0.1", "fno", 125, AS_IT_IS | DECAYS),
+    *_on("burgers-0.1", "spod-don", 100, AS_IT_IS | SIZES | DECAYS),
+    *_on("lorenz", "don", 200, AS_IT_IS | SIZES | TIME | {"rate 0.01": {"lr": 1e-2}}),
     *_on(
         "fitting-time",
         "don",
-        600,
-        {
-            **DECAYS,
+        200,
+        AS_IT_IS
+        | SIZES
+        | DECAYS
+        | {
             "a tenth kept for validation": {"validation": 0.1},
             "adam": {"optimizer": "adam", "lr": 1e-3},
             "adamw, weight decay 0.3": {"optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.3},
+        },
+    ),
+    *_on("heat-triangle", "spod-trtino", 80, AS_IT_IS | SIZES | DECAYS),
+    *_on("advection-diffusion-3d", "spod-trtino", 40, AS_IT_IS | SIZES | DECAYS | {"rate 0.01": {"lr": 1e-2}}),
+    *_on("advection-diffusion-3d", "spod-trtino", 200, AS_IT_IS),
+    *_on(
+        "burgers-0.1",
+        "spod-trtino",
+        60,
+        AS_IT_IS
+        | SIZES
+        | TIME
+        | DECAYS
+        | {
+            "rate 0.01": {"lr": 1e-2},
+            "32 random times a step": {"times": 32},
+            "averaged weights (0.99)": {"average": 0.99},
+            "64 branch modes": {"modes": 64},
+            "POD of all times": {"snapshots": "all"},
         },
     ),
 ]
@@ -110,8 +115,11 @@ STUDIES = [
 
 @contextmanager
 def _changed(study: Study) -> Iterator[None]:
-    features, modes = study.features or bases.time_features, study.modes or zoo.TRUNK_MODES
-    with patch.object(bases, "time_features", features), patch.object(zoo, "TRUNK_MODES", modes):
+    with (
+        patch.object(bases, "time_features", study.features),
+        patch.object(zoo, "TRUNK_MODES", study.modes),
+        patch.object(zoo, "INPUT_SIZE", study.size),
+    ):
         yield
 
 

@@ -77,10 +77,14 @@ def order_lines(results: Results) -> str:
 
 def study_lines() -> str:
     """The recipe with one thing changed at a time."""
-    lines = ["| problem | model | change | held-out MSE | training MSE |", "| :--- | :--- | :--- | ---: | ---: |"]
-    for study in read_json(STUDIES)["studies"].values():
+    lines = [
+        "| problem | model | epochs | change | held-out MSE | training MSE | on |",
+        "| :--- | :--- | ---: | :--- | ---: | ---: | :--- |",
+    ]
+    for study in read_json(STUDIES).values():
         errors_of = f"{short(study['held_out_mse'])} | {short(study['train_mse'])}"
-        lines.append(f"| {study['problem']} | {study['model']} | {study['change']} | {errors_of} |")
+        where = f"{study['problem']} | {study['model']} | {study['epochs']}"
+        lines.append(f"| {where} | {study['change']} | {errors_of} | {study['device']} |")
     return "\n".join(lines)
 
 

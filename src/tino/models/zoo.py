@@ -16,6 +16,7 @@ from tino.models.unet import build_unet
 from tino.pod import Pod, pod
 
 TRUNK_MODES = 128  # J' and J where nothing else fixes them
+INPUT_SIZE = 1.0  # root mean square of what enters a mixer
 LATE_MODES = 16  # J of Causality-DON, each with 256 / 16 kernels: as many in all as the other delays have
 
 
@@ -157,9 +158,10 @@ def _scale_inputs(model: Separable, train: Dataset, sensors: Pod | None) -> None
     size = train.f.double().square().mean().sqrt()
     if not size > 0:
         raise TinoError(f"the inputs of {train.name} are all zero: there is nothing to learn from")
+    size = size / INPUT_SIZE
     if sensors is None:
         model.sensors.matrix.copy_(1 / size)
-    else:  # mean square 1 per projected sensor: the energy of m points now lies in r numbers
+    else:  # the same per projected sensor: the energy of m points now lies in r numbers
         size = size * (train.inputs.size / len(sensors.modes)) ** 0.5
         model.sensors.matrix.copy_(sensors.modes.T / size)
         model.sensors.left.copy_(torch.tensor(sensors.left))
