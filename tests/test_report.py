@@ -258,6 +258,10 @@ def test_the_suite_knows_the_94_cells_and_one_recipe_a_problem():
     assert (asked.epochs, asked.device, asked.times) == (7, "cpu", 0)
     adam = paper_config(Cell("duffing", "fno", 0), TrainConfig(optimizer="adam"))
     assert adam.rate == 2e-3  # its own, not the recipe's for soap
+    cell = Cell("navier-stokes", "fno", 0)
+    assert paper_config(cell, TrainConfig()).weight_decay == 0.3  # the table's
+    assert paper_config(cell, TrainConfig(weight_decay=1.0)).weight_decay == 1.0
+    assert paper_config(cell, TrainConfig(optimizer="adamw")).weight_decay == 0.0
     with pytest.raises(tino.TinoError, match="no problem named 'duffin'"):
         paper_cells(("duffin",), (), (0,), (1, 1))
     with pytest.raises(tino.TinoError, match="the paper has no figure for unet on duffing"):

@@ -73,7 +73,7 @@ def paper_config(cell: Cell, asked: TrainConfig) -> TrainConfig:
     table = next(table for table in TABLES if cell.problem in table.problems)
     given = {key: value for key, value in asdict(asked).items() if value != getattr(TrainConfig(), key)}
     if "optimizer" in given:
-        given = {"lr": None, "weight_decay": 0.0, **given}  # its own rate, not another optimiser's
+        given = {"lr": None, "weight_decay": 0.0, **given}  # its own, not another optimiser's
     own = {"epochs": table.epochs[cell.problem], "weight_decay": table.weight_decay}
     return TrainConfig(**{**RECIPE, **own, **given})
 
