@@ -16,7 +16,9 @@ from tino.models.unet import build_unet
 from tino.pod import Pod, pod
 
 TRUNK_MODES = 128  # J' and J where nothing else fixes them
-INPUT_SIZE = 1.0  # root mean square of what enters a mixer
+# Root mean square of what enters the first layer. That is a sum over times and sensors, and steps move all its weights
+# alike: with inputs of size 1 it learns much faster than the rest, and overfits (docs/results.md has the errors)
+INPUT_SIZE = 0.2
 LATE_MODES = 16  # J of Causality-DON, each with 256 / 16 kernels: as many in all as the other delays have
 
 
@@ -165,6 +167,8 @@ def _scale_inputs(model: Separable, train: Dataset, sensors: Pod | None) -> None
         size = size * (train.inputs.size / len(sensors.modes)) ** 0.5
         model.sensors.matrix.copy_(sensors.modes.T / size)
         model.sensors.left.copy_(torch.tensor(sensors.left))
+    if train.ic is not None and (state := train.ic.double().square().mean().sqrt()) > 0:
+        model.state_scale.copy_(INPUT_SIZE / state)
 
 
 def _scale_outputs(model: Separable, train: Dataset, outputs: Pod | None) -> None:
