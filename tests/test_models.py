@@ -12,6 +12,7 @@ import tino
 from tino.layers.mixers import LateMixer
 from tino.models.bases import Constant, PodModes, Trunk
 from tino.models.separable import OwnBranches, Separable
+from tino.models.zoo import INPUT_NORM
 
 
 def mixed(model: Separable, z: torch.Tensor, i: int) -> torch.Tensor:
@@ -41,7 +42,7 @@ def by_the_formula(model: Separable, f: torch.Tensor, ic: torch.Tensor | None = 
         h = mixed(model, z, i)
         if ic is not None:
             assert model.initial is not None
-            h = h + ic @ model.initial.weight.T
+            h = h + (ic * model.state_scale) @ model.initial.weight.T
         branch = model.branch(h[:, None])[:, 0]  # (b, p)
         if model.time_factor is not None:
             tau = model.time_factor.net(model.time_factor.features[i]).view(spec.branch_modes, spec.modes)
@@ -132,6 +133,16 @@ def test_options_keep_the_formula(name, small_data):
     f, ic = test.f[:2].double(), state[:2].double()
     with torch.no_grad():
         assert torch.allclose(model(f, ic), by_the_formula(model, f, ic), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("problem", ["burgers-0.1", "fitting-space", "navier-stokes-ic"])
+def test_what_enters_the_first_layer_has_one_norm(problem, small_data):
+    train, _ = small_data(problem)
+    model = separable("tino", train)
+    entering = [model.sensors(train.f)] if train.ic is None else [model.sensors(train.f), train.ic * model.state_scale]
+    for values in entering:
+        norm = values.flatten(1).square().sum(1).mean().sqrt()
+        assert float(norm) == pytest.approx(INPUT_NORM, rel=1e-3)
 
 
 def test_projected_sensors_lose_nothing_on_the_training_span(small_data):

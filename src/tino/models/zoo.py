@@ -16,7 +16,10 @@ from tino.models.unet import build_unet
 from tino.pod import Pod, pod
 
 TRUNK_MODES = 128  # J' and J where nothing else fixes them
-INPUT_SIZE = 1.0  # root mean square of what enters a mixer
+# Norm of all the inputs of a sample entering the first layer, root mean square over samples. That layer is a sum over
+# times and sensors: an optimiser that moves every weight alike moves a long sum of large terms much further than the
+# rest of the network, which then overfits (docs/results.md has the errors)
+INPUT_NORM = 8.0
 LATE_MODES = 16  # J of Causality-DON, each with 256 / 16 kernels: as many in all as the other delays have
 
 
@@ -155,16 +158,14 @@ def output_pod(data: Dataset, snapshots: str) -> Pod:
 
 
 def _scale_inputs(model: Separable, train: Dataset, sensors: Pod | None) -> None:
-    size = train.f.double().square().mean().sqrt()
-    if not size > 0:
+    norm = train.f.double().square().sum((1, 2)).mean().sqrt()  # POD modes are orthonormal: the coefficients' too
+    if not norm > 0:
         raise TinoError(f"the inputs of {train.name} are all zero: there is nothing to learn from")
-    size = size / INPUT_SIZE
-    if sensors is None:
-        model.sensors.matrix.copy_(1 / size)
-    else:  # the same per projected sensor: the energy of m points now lies in r numbers
-        size = size * (train.inputs.size / len(sensors.modes)) ** 0.5
-        model.sensors.matrix.copy_(sensors.modes.T / size)
+    model.sensors.matrix.copy_(INPUT_NORM / norm * (1 if sensors is None else sensors.modes.T))
+    if sensors is not None:
         model.sensors.left.copy_(torch.tensor(sensors.left))
+    if train.ic is not None and (norm := train.ic.double().square().sum(1).mean().sqrt()) > 0:
+        model.state_scale.copy_(INPUT_NORM / norm)
 
 
 def _scale_outputs(model: Separable, train: Dataset, outputs: Pod | None) -> None:
