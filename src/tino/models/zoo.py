@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from tino.data import Dataset
 from tino.errors import TinoError, unknown
@@ -16,10 +17,10 @@ from tino.models.unet import build_unet
 from tino.pod import Pod, pod
 
 TRUNK_MODES = 128  # J' and J where nothing else fixes them
-# Norm of all the inputs of a sample entering the first layer, root mean square over samples. That layer is a sum over
-# times and sensors: an optimiser that moves every weight alike moves a long sum of large terms much further than the
-# rest of the network, which then overfits (docs/results.md has the errors)
-INPUT_NORM = 8.0
+# What the absolute inputs of a sample entering the first layer sum up to, on average. A step of the optimiser moves
+# every weight by about the rate, and so what that layer gives by the rate times this sum, however many times and sensors
+# there are; where it moves further than the rest of the network, the model overfits (docs/results.md has the errors)
+INPUT_SUM = 50.0
 LATE_MODES = 16  # J of Causality-DON, each with 256 / 16 kernels: as many in all as the other delays have
 
 
@@ -158,14 +159,19 @@ def output_pod(data: Dataset, snapshots: str) -> Pod:
 
 
 def _scale_inputs(model: Separable, train: Dataset, sensors: Pod | None) -> None:
-    norm = train.f.double().square().sum((1, 2)).mean().sqrt()  # POD modes are orthonormal: the coefficients' too
-    if not norm > 0:
+    found = train.f if sensors is None else train.f @ sensors.modes.T.to(train.f)
+    if not (size := _absolute_sum(found)) > 0:
         raise TinoError(f"the inputs of {train.name} are all zero: there is nothing to learn from")
-    model.sensors.matrix.copy_(INPUT_NORM / norm * (1 if sensors is None else sensors.modes.T))
+    model.sensors.matrix.copy_(INPUT_SUM / size * (1 if sensors is None else sensors.modes.T))
     if sensors is not None:
         model.sensors.left.copy_(torch.tensor(sensors.left))
-    if train.ic is not None and (norm := train.ic.double().square().sum(1).mean().sqrt()) > 0:
-        model.state_scale.copy_(INPUT_NORM / norm)
+    if train.ic is not None and (size := _absolute_sum(train.ic)) > 0:
+        model.state_scale.copy_(INPUT_SUM / size)
+
+
+def _absolute_sum(values: Tensor) -> Tensor:
+    """Of a sample, on average."""
+    return values.abs().sum(dtype=torch.float64) / len(values)
 
 
 def _scale_outputs(model: Separable, train: Dataset, outputs: Pod | None) -> None:
