@@ -40,6 +40,7 @@ class Study:
     features: Any = bases.time_features
     modes: int = zoo.TRUNK_MODES
     size: float = zoo.INPUT_SUM
+    first: float = zoo.FIRST_SIZE
     snapshots: str = "quartile"
 
     @property
@@ -53,7 +54,7 @@ def plain(s: Tensor) -> Tensor:
 
 
 def _on(problem: str, model: str, epochs: int, changes: dict[str, dict[str, Any]]) -> list[Study]:
-    fields = ("features", "modes", "size", "snapshots")
+    fields = ("features", "modes", "size", "first", "snapshots")
     return [
         Study(
             problem,
@@ -69,7 +70,10 @@ def _on(problem: str, model: str, epochs: int, changes: dict[str, dict[str, Any]
 
 AS_IT_IS: dict[str, dict[str, Any]] = {"as it is": {}}
 DECAYS: dict[str, dict[str, Any]] = {f"weight decay {decay:g}": {"weight_decay": decay} for decay in (0.3, 1.0)}
-SIZES: dict[str, dict[str, Any]] = {f"inputs summing up to {size:g}": {"size": size} for size in (10.0, 250.0, 1000.0)}
+SIZES: dict[str, dict[str, Any]] = {
+    **{f"inputs summing up to {size:g}": {"size": size} for size in (10.0, 250.0)},
+    **{f"first layer beginning at {first:g}": {"first": first} for first in (0.05, 2.0)},
+}
 TIME: dict[str, dict[str, Any]] = {
     "t with waves": {"features": coordinate_features},
     "t as one number": {"features": plain},
@@ -77,6 +81,7 @@ TIME: dict[str, dict[str, Any]] = {
 STUDIES = [
     *_on("burgers-0.1", "fno", 125, AS_IT_IS | DECAYS),
     *_on("burgers-0.1", "spod-don", 100, AS_IT_IS | SIZES | DECAYS),
+    *_on("burgers-0.01", "spod-don", 100, AS_IT_IS | SIZES | DECAYS),
     *_on("lorenz", "don", 200, AS_IT_IS | SIZES | TIME | {"rate 0.01": {"lr": 1e-2}}),
     *_on(
         "fitting-time",
@@ -120,6 +125,7 @@ def _changed(study: Study) -> Iterator[None]:
         patch.object(bases, "time_features", study.features),
         patch.object(zoo, "TRUNK_MODES", study.modes),
         patch.object(zoo, "INPUT_SUM", study.size),
+        patch.object(zoo, "FIRST_SIZE", study.first),
     ):
         yield
 

@@ -12,7 +12,7 @@ import tino
 from tino.layers.mixers import LateMixer
 from tino.models.bases import Constant, PodModes, Trunk
 from tino.models.separable import OwnBranches, Separable
-from tino.models.zoo import INPUT_SUM
+from tino.models.zoo import FIRST_SIZE, INPUT_SUM
 
 
 def mixed(model: Separable, z: torch.Tensor, i: int) -> torch.Tensor:
@@ -136,12 +136,15 @@ def test_options_keep_the_formula(name, small_data):
 
 
 @pytest.mark.parametrize("problem", ["burgers-0.1", "fitting-space", "navier-stokes-ic"])
-def test_what_enters_the_first_layer_has_one_size(problem, small_data):
+def test_what_enters_and_leaves_the_first_layer_has_one_size(problem, small_data):
     train, _ = small_data(problem)
-    model = separable("tino", train)
-    entering = [model.sensors(train.f)] if train.ic is None else [model.sensors(train.f), train.ic * model.state_scale]
-    for values in entering:
+    model = separable("don", train)
+    ways = [(model.sensors(train.f), model.mixer)]
+    if model.initial is not None:
+        ways += [(train.ic * model.state_scale, model.initial)]
+    for values, layer in ways:
         assert float(values.flatten(1).abs().sum(1).mean()) == pytest.approx(INPUT_SUM, rel=1e-3)
+        assert float(layer(values).detach().square().mean().sqrt()) == pytest.approx(FIRST_SIZE, rel=0.2)
 
 
 def test_projected_sensors_lose_nothing_on_the_training_span(small_data):

@@ -17,10 +17,12 @@ from tino.models.unet import build_unet
 from tino.pod import Pod, pod
 
 TRUNK_MODES = 128  # J' and J where nothing else fixes them
-# What the absolute inputs of a sample entering the first layer sum up to, on average. A step of the optimiser moves
-# every weight by about the rate, and so what that layer gives by the rate times this sum, however many times and sensors
-# there are; where it moves further than the rest of the network, the model overfits (docs/results.md has the errors)
+# The first layer is a sum over all times and sensors. A step of the optimiser moves every weight by about the rate, and
+# so what the layer gives by the rate times INPUT_SUM, the absolute sum of a sample's inputs, on average; FIRST_SIZE is
+# the root mean square of what it gives before the first step. Where either is large, the model overfits; where the
+# second is small, the network begins as a linear one and learns slower what is not (docs/results.md has the errors)
 INPUT_SUM = 50.0
+FIRST_SIZE = 0.7
 LATE_MODES = 16  # J of Causality-DON, each with 256 / 16 kernels: as many in all as the other delays have
 
 
@@ -160,18 +162,22 @@ def output_pod(data: Dataset, snapshots: str) -> Pod:
 
 def _scale_inputs(model: Separable, train: Dataset, sensors: Pod | None) -> None:
     found = train.f if sensors is None else train.f @ sensors.modes.T.to(train.f)
-    if not (size := _absolute_sum(found)) > 0:
+    if not found.any():
         raise TinoError(f"the inputs of {train.name} are all zero: there is nothing to learn from")
-    model.sensors.matrix.copy_(INPUT_SUM / size * (1 if sensors is None else sensors.modes.T))
+    scale = _scale_first_layer(model.mixer.weight, found)
+    model.sensors.matrix.copy_(scale * (1 if sensors is None else sensors.modes.T))
     if sensors is not None:
         model.sensors.left.copy_(torch.tensor(sensors.left))
-    if train.ic is not None and (size := _absolute_sum(train.ic)) > 0:
-        model.state_scale.copy_(INPUT_SUM / size)
+    if model.initial is not None and train.ic is not None and train.ic.any():
+        model.state_scale.copy_(_scale_first_layer(model.initial.weight, train.ic))
 
 
-def _absolute_sum(values: Tensor) -> Tensor:
-    """Of a sample, on average."""
-    return values.abs().sum(dtype=torch.float64) / len(values)
+def _scale_first_layer(weight: Tensor, values: Tensor) -> float:
+    """Scale its weights, so that it gives FIRST_SIZE, and return what to scale the values by that enter it."""
+    scale = INPUT_SUM * len(values) / float(values.abs().sum(dtype=torch.float64))
+    norm = scale * float(torch.linalg.vector_norm(values, dtype=torch.float64)) / len(values) ** 0.5
+    weight.mul_(FIRST_SIZE / (norm * weight.std()))
+    return scale
 
 
 def _scale_outputs(model: Separable, train: Dataset, outputs: Pod | None) -> None:
