@@ -348,3 +348,15 @@ def test_the_time_left_counts_what_this_session_did(monkeypatch, capsys):
     with progress("training", 100.0, done=80.0) as advance:
         advance(10.0)  # ten units in 5 s, ten to go
     assert capsys.readouterr().err == "training: 90 % after 5 s, 5 s left\n"
+
+
+def test_a_loss_is_told_once_there_is_one(small_data, monkeypatch):
+    monkeypatch.setattr("tino.training.loop.LOOK", 0.0)
+    train, _ = small_data("duffing")
+    config = tino.TrainConfig(steps=8, batch_size=5)
+    notes: list[str] = []
+    run = Training(tino.build("tino", train).train(), train, config, CPU)
+    run.go([], None, lambda n=1, note="": notes.append(note), None)
+    assert not any("nan" in note for note in notes)
+    assert "loss" not in notes[0]
+    assert "loss" in notes[-1]

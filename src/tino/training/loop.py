@@ -126,11 +126,12 @@ class Training:
             looked = time.perf_counter()
             self.history.looks.append([self.step, looked - start])
             rate = (self.step - first) / max(looked - begun, 1e-9)
-            latest = self.history.loss[-1] if self.history.loss else math.nan
-            advance(self.done() * self.length - shown, f"loss {latest:.2e}, {rate:.0f} steps/s")
+            losses = self.history.loss  # none before the end of the first epoch
+            latest = f"loss {losses[-1]:.2e}, " if losses else ""
+            advance(self.done() * self.length - shown, f"{latest}{rate:.0f} steps/s")
             shown = self.done() * self.length
-            if log is not None and self.history.loss:
-                log(self.step, {"loss": latest, "lr": self.history.lr[-1], "validation": self.last_loss})
+            if log is not None and losses:
+                log(self.step, {"loss": losses[-1], "lr": self.history.lr[-1], "validation": self.last_loss})
 
         begun = time.perf_counter()
         taking = self.config.warmup * (self.budget or 0.0)  # seconds of the last step
