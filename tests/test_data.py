@@ -328,3 +328,10 @@ def test_threads_are_given_back():
     before = torch.get_num_threads()
     make(Path(os.environ["TINO_CACHE"]) / "threads")
     assert torch.get_num_threads() == before
+
+
+def test_a_file_of_another_kind_is_told_which_is_read(tmp_path):
+    path = tmp_path / "mine.csv"
+    path.write_text("t,f,u\n0,1,2\n")
+    with pytest.raises(tino.TinoError, match=r"give records of your own as \.npz"):
+        load_dataset(path)

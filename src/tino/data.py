@@ -186,7 +186,10 @@ def _open(path: Path) -> Iterator[tuple[h5py.File, dict[str, Any]]]:
     try:
         file = h5py.File(path, "r")
     except OSError as error:
-        raise TinoError(f"{path} is not a whole HDF5 file (cut short or foreign): move it away") from error
+        raise TinoError(
+            f"{path} is not a whole dataset file (cut short, or of another kind): move it away to generate it again, "
+            "or give records of your own as .npz"
+        ) from error
     with file:
         try:
             record = json.loads(str(file.attrs["tino"]))
