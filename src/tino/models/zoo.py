@@ -22,7 +22,7 @@ TRUNK_MODES = 128  # J' and J where nothing else fixes them
 # the root mean square of what it gives before the first step. Where either is large, the model overfits; where the
 # second is small, the network begins as a linear one and learns slower what is not (docs/results.md has the errors)
 INPUT_SUM = 50.0
-FIRST_SIZE = 0.7
+FIRST_SIZE = 0.75
 LATE_MODES = 16  # J of Causality-DON, each with 256 / 16 kernels: as many in all as the other delays have
 
 
