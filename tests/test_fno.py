@@ -30,9 +30,9 @@ def by_full_transform(layer: SpectralConv, x: torch.Tensor) -> torch.Tensor:
         ((20,), (6,), (6,)),
         ((12, 10), (4, 5), (8, 5)),
         ((9, 8, 7), (3, 3, 3), (6, 6, 3)),
-        ((6, 5, 4, 6), (9, 2, 2, 9), (6, 4, 4, 4)),  # clamped at the Nyquist mode; the last two by FFT
+        ((6, 5, 4, 6), (9, 2, 2, 9), (6, 4, 4, 4)),  # clamped at the Nyquist mode
         ((9, 4, 6), (2, 9, 9), (4, 4, 4)),
-        ((8, 4, 6), (9, 9, 9), (8, 4, 4)),  # all by FFT
+        ((8, 4, 6), (9, 9, 9), (8, 4, 4)),
         ((12,), (9,), (7,)),
     ],
 )
