@@ -74,6 +74,10 @@ SIZES: dict[str, dict[str, Any]] = {
     **{f"inputs summing up to {size:g}": {"size": size} for size in (10.0, 250.0)},
     **{f"first layer beginning at {first:g}": {"first": first} for first in (0.05, 2.0)},
 }
+FITTING: dict[str, dict[str, Any]] = {
+    "weight decay 0.6": {"weight_decay": 0.6},
+    "rate 0.01, weight decay 0.6": {"lr": 1e-2, "weight_decay": 0.6},
+}
 TIME: dict[str, dict[str, Any]] = {
     "t with waves": {"features": coordinate_features},
     "t as one number": {"features": plain},
@@ -90,13 +94,14 @@ STUDIES = [
         AS_IT_IS
         | SIZES
         | DECAYS
+        | FITTING
         | {
             "a tenth kept for validation": {"validation": 0.1},
             "adam": {"optimizer": "adam", "lr": 1e-3},
             "adamw, weight decay 0.3": {"optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.3},
         },
     ),
-    *_on("fitting-time", "pod-don", 600, AS_IT_IS | SIZES | DECAYS),
+    *_on("fitting-time", "pod-don", 600, AS_IT_IS | SIZES | DECAYS | FITTING),
     *_on("heat-triangle", "spod-trtino", 80, AS_IT_IS | SIZES | DECAYS),
     *_on("advection-diffusion-3d", "spod-trtino", 40, AS_IT_IS | SIZES | DECAYS | {"rate 0.01": {"lr": 1e-2}}),
     *_on("advection-diffusion-3d", "spod-trtino", 200, AS_IT_IS),

@@ -90,8 +90,7 @@ def test_the_network_is_its_formula(problem, small_data):
         assert torch.allclose(model(f, ic), u.reshape(2, n_t, -1), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("sizes", [(8, 4, 6), (12, 10)])
-def test_half_precision_goes_through(sizes):
-    layer = SpectralConv(3, sizes, (2,) * len(sizes) if sizes == (12, 10) else (9, 9, 9))
+def test_half_precision_goes_through():
+    layer = SpectralConv(3, (12, 10), (2, 2))
     with torch.autocast("cpu", torch.bfloat16):
-        assert layer(torch.randn(2, 3, *sizes).bfloat16()).dtype == torch.float32
+        assert layer(torch.randn(2, 3, 12, 10).bfloat16()).dtype == torch.float32

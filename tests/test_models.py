@@ -136,15 +136,18 @@ def test_options_keep_the_formula(name, small_data):
 
 
 @pytest.mark.parametrize("problem", ["burgers-0.1", "fitting-space", "navier-stokes-ic"])
-def test_what_enters_and_leaves_the_first_layer_has_one_size(problem, small_data):
+@pytest.mark.parametrize("name", ["don", "tc-don", "tino"])
+def test_what_enters_and_leaves_the_first_layer_has_one_size(problem, name, small_data):
     train, _ = small_data(problem)
-    model = separable("don", train)
-    ways = [(model.sensors(train.f), model.mixer)]
-    if model.initial is not None:
-        ways += [(train.ic * model.state_scale, model.initial)]
-    for values, layer in ways:
+    model = separable(name, train)
+    with torch.no_grad():
+        ways = [(model.sensors(train.f), model.mixer(model.sensors(train.f))[:, -1])]
+        if model.initial is not None:
+            assert train.ic is not None
+            ways += [(train.ic * model.state_scale, model.initial(train.ic * model.state_scale))]
+    for values, h in ways:
         assert float(values.flatten(1).abs().sum(1).mean()) == pytest.approx(INPUT_SUM, rel=1e-3)
-        assert float(layer(values).detach().square().mean().sqrt()) == pytest.approx(FIRST_SIZE, rel=0.2)
+        assert float(h.square().mean().sqrt()) == pytest.approx(FIRST_SIZE, rel=0.2)
 
 
 def test_projected_sensors_lose_nothing_on_the_training_span(small_data):
@@ -219,8 +222,12 @@ def test_what_build_refuses(small_data):
         with pytest.raises(tino.TinoError, match=f"{name} takes an initial state of 576 numbers"):
             tino.build(name, windows)(windows.f[:1])
     zero = tino.Dataset(0 * train.f, train.u, train.time, train.inputs, train.outputs)
-    with pytest.raises(tino.TinoError, match="all zero"):
-        tino.build("tino", zero, project_sensors=False)
+    for project in (True, False):
+        with pytest.raises(tino.TinoError, match=r"inputs of .* are all zero"):
+            tino.build("tino", zero, project_sensors=project)
+    tiny = dataclasses.replace(windows, ic=1e-40 * windows.ic)
+    with pytest.raises(tino.TinoError, match=r"initial states of a sample sum up to .*: give them in other units"):
+        tino.build("pod-tino", tiny)
 
 
 @pytest.mark.parametrize(

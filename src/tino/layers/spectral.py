@@ -18,10 +18,10 @@ class PointLinear(nn.Linear):
 class SpectralConv(nn.Module):
     """y = F⁻¹(R · F x) on the kept modes, in one to four dimensions: x (b, c, n_1, ..., n_d) -> the same shape.
 
-    Along the last axis the modes 0 .. k_d - 1 are kept, along the others k_i of each sign; modes above an axis's Nyquist
-    are clamped. Instead of full FFTs and a spectrum filled with zeros, one real matrix of cosines and sines takes an
-    axis to its kept modes, and its transpose back. Real and imaginary parts lie side by side beside the axis whose turn
-    it is, so that nothing is ever rearranged between two products.
+    Along the last axis the modes 0 .. k_d - 1 are kept, along the others k_i of each sign; modes above an axis's
+    Nyquist are clamped. Instead of full FFTs and a spectrum filled with zeros, one real matrix of cosines and sines
+    takes an axis to its kept modes, and its transpose back. Real and imaginary parts lie beside the axis whose turn it
+    is, so that nothing is rearranged between two products.
     """
 
     def __init__(self, channels: int, sizes: tuple[int, ...], modes: tuple[int, ...]) -> None:
@@ -43,7 +43,7 @@ class SpectralConv(nn.Module):
             self.register_buffer(f"back_{axis}", back.contiguous(), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):  # sums over a grid want the digits
+        with torch.autocast(x.device.type, enabled=False):  # a sum over a grid wants more digits than bfloat16 has
             return self._apply_modes(x.float() if x.dtype in (torch.bfloat16, torch.float16) else x)
 
     def _apply_modes(self, x: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ class SpectralConv(nn.Module):
 
 
 def _waves(n: int, k: Tensor, real: bool) -> Tensor:
-    """exp(-iα) from n points to modes k, each with its two parts: (2 modes, n) of a real v, (2 modes, 2 n) of a complex."""
+    """exp(-iα) from n points to the modes k, each with its two parts: (2 k, n) of a real v, (2 k, 2 n) of a complex."""
     angle = 2 * math.pi / n * torch.outer(k.double(), torch.arange(n, dtype=torch.float64))
     cos, sin = torch.cos(angle), torch.sin(angle)
     of_real, of_imag = torch.stack([cos, -sin], 1).flatten(0, 1), torch.stack([sin, cos], 1).flatten(0, 1)

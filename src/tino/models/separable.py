@@ -118,7 +118,8 @@ class Separable(Operator):
             self.branch = nn.Sequential(nn.GELU(), *mlp([WIDTH, WIDTH, spec.branch_modes]))
         width = self.mixer.weight.shape[-1]
         self.initial = nn.Linear(frame.state, width, bias=False) if frame.state else None
-        self.register_buffer("state_scale", torch.ones(()), persistent=bool(frame.state))
+        if frame.state:
+            self.register_buffer("state_scale", torch.ones(()))
         self.time_factor = TimeFactor(frame.time, spec.branch_modes, spec.modes) if spec.time_factor else None
         self.basis = _basis(frame, spec)
 
@@ -192,6 +193,7 @@ class Separable(Operator):
         return {
             "inputs": "f is scaled, never shifted: physical zero stays zero",
             "input_scale": float(torch.linalg.vector_norm(inputs, dim=0).mean() if inputs.ndim else inputs),
+            **({"state_scale": float(self.state_scale)} if self.initial is not None else {}),
             "output_scale": scale if len(scale) > 1 else scale[0],
             "sensors": {"points": self.frame.inputs.size, "used": self.spec.sensors, "lost": float(self.sensors.left)},
         }

@@ -17,10 +17,11 @@ from tino.models.unet import build_unet
 from tino.pod import Pod, pod
 
 TRUNK_MODES = 128  # J' and J where nothing else fixes them
-# The first layer is a sum over all times and sensors. A step of the optimiser moves every weight by about the rate, and
-# so what the layer gives by the rate times INPUT_SUM, the absolute sum of a sample's inputs, on average; FIRST_SIZE is
-# the root mean square of what it gives before the first step. Where either is large, the model overfits; where the
-# second is small, the network begins as a linear one and learns slower what is not (docs/results.md has the errors)
+# The first layer is a sum over times and sensors. A step of the optimiser moves every weight by about the rate, and so
+# what the layer gives by the rate times INPUT_SUM, the absolute sum of a sample's inputs, on average. FIRST_SIZE is the
+# root mean square of what it gives before the first step, at the last time, where all inputs have come; an initial
+# state adds as much. Where that is large the model overfits, where it is small the network begins as a linear one and
+# learns slower what is not: a compromise between problems (docs/results.md has the errors)
 INPUT_SUM = 50.0
 FIRST_SIZE = 0.75
 LATE_MODES = 16  # J of Causality-DON, each with 256 / 16 kernels: as many in all as the other delays have
@@ -113,6 +114,8 @@ def build(
         raise TinoError(f"{name} has one output signal, {train.name} has {train.outputs.size} output points: use tino")
     modes, outputs = _output_pod(basis, train, snapshots)
     branch_modes = TRUNK_MODES if recipe.time_factor else modes
+    if not train.f.any():
+        raise TinoError(f"the inputs of {train.name} are all zero: there is nothing to learn from")
     sensors = input_pod(train) if project_sensors else None
     if sensors is not None and 2 * len(sensors.modes) > train.inputs.size:
         sensors = None
@@ -161,20 +164,22 @@ def output_pod(data: Dataset, snapshots: str) -> Pod:
 
 
 def _scale_inputs(model: Separable, train: Dataset, sensors: Pod | None) -> None:
-    found = train.f if sensors is None else train.f @ sensors.modes.T.to(train.f)
-    if not found.any():
-        raise TinoError(f"the inputs of {train.name} are all zero: there is nothing to learn from")
-    scale = _scale_first_layer(model.mixer.weight, found)
-    model.sensors.matrix.copy_(scale * (1 if sensors is None else sensors.modes.T))
-    if sensors is not None:
-        model.sensors.left.copy_(torch.tensor(sensors.left))
+    if sensors is None:
+        model.sensors.matrix.fill_(_scale_first_layer(model.mixer.weight, train.f, "inputs"))
+    else:
+        seen = train.f @ sensors.modes.T.to(train.f)
+        model.sensors.matrix.copy_(_scale_first_layer(model.mixer.weight, seen, "inputs") * sensors.modes.T)
+        model.sensors.left.fill_(sensors.left)
     if model.initial is not None and train.ic is not None and train.ic.any():
-        model.state_scale.copy_(_scale_first_layer(model.initial.weight, train.ic))
+        model.state_scale.fill_(_scale_first_layer(model.initial.weight, train.ic, "initial states"))
 
 
-def _scale_first_layer(weight: Tensor, values: Tensor) -> float:
+def _scale_first_layer(weight: Tensor, values: Tensor, name: str) -> float:
     """Scale its weights, so that it gives FIRST_SIZE, and return what to scale the values by that enter it."""
-    scale = INPUT_SUM * len(values) / float(values.abs().sum(dtype=torch.float64))
+    mean = float(torch.linalg.vector_norm(values, 1, dtype=torch.float64)) / len(values)
+    if not 1e-30 < mean < 1e30:  # in float32 the scale would be 0 or infinite
+        raise TinoError(f"the {name} of a sample sum up to {mean:.1e}: give them in other units")
+    scale = INPUT_SUM / mean
     norm = scale * float(torch.linalg.vector_norm(values, dtype=torch.float64)) / len(values) ** 0.5
     weight.mul_(FIRST_SIZE / (norm * weight.std()))
     return scale
