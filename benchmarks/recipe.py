@@ -1,4 +1,4 @@
-"""What matters for accuracy: the suite's recipe, shortened, with one thing changed, or one more beside smaller inputs.
+"""What matters for accuracy: the suite's recipe, mostly shortened, with one thing changed at a time.
 
     python benchmarks/recipe.py            # 3 hours on one core -> benchmarks/results/recipe.json
     python benchmarks/recipe.py lorenz     # only the studies with these words in their names
@@ -39,7 +39,8 @@ class Study:
     options: dict[str, Any]
     features: Any = bases.time_features
     modes: int = zoo.TRUNK_MODES
-    size: float = zoo.INPUT_SIZE
+    size: float = zoo.INPUT_SUM
+    first: float = zoo.FIRST_SIZE
     snapshots: str = "quartile"
 
     @property
@@ -53,7 +54,7 @@ def plain(s: Tensor) -> Tensor:
 
 
 def _on(problem: str, model: str, epochs: int, changes: dict[str, dict[str, Any]]) -> list[Study]:
-    fields = ("features", "modes", "size", "snapshots")
+    fields = ("features", "modes", "size", "first", "snapshots")
     return [
         Study(
             problem,
@@ -69,56 +70,56 @@ def _on(problem: str, model: str, epochs: int, changes: dict[str, dict[str, Any]
 
 AS_IT_IS: dict[str, dict[str, Any]] = {"as it is": {}}
 DECAYS: dict[str, dict[str, Any]] = {f"weight decay {decay:g}": {"weight_decay": decay} for decay in (0.3, 1.0)}
+SIZES: dict[str, dict[str, Any]] = {
+    **{f"inputs summing up to {size:g}": {"size": size} for size in (10.0, 250.0)},
+    **{f"first layer beginning at {first:g}": {"first": first} for first in (0.05, 2.0)},
+}
+FITTING: dict[str, dict[str, Any]] = {
+    "weight decay 0.6": {"weight_decay": 0.6},
+    "rate 0.01, weight decay 0.6": {"lr": 1e-2, "weight_decay": 0.6},
+}
 TIME: dict[str, dict[str, Any]] = {
     "t with waves": {"features": coordinate_features},
     "t as one number": {"features": plain},
 }
-FASTER: dict[str, dict[str, Any]] = {"rate 0.01": {"lr": 1e-2}}
-
-
-def _smaller(*changes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """As it is, with smaller inputs, and with what else is changed beside them."""
-    found = {"as it is": {}, "inputs of size 0.2": {"size": 0.2}, "inputs of size 0.05": {"size": 0.05}}
-    for change in changes:
-        found |= {f"inputs of size 0.2, {name}": {"size": 0.2, **what} for name, what in change.items()}
-    return found
-
-
 STUDIES = [
     *_on("burgers-0.1", "fno", 125, AS_IT_IS | DECAYS),
-    *_on("burgers-0.1", "spod-don", 100, _smaller(DECAYS)),
-    *_on("lorenz", "don", 200, _smaller(TIME, FASTER)),
+    *_on("burgers-0.1", "spod-don", 100, AS_IT_IS | SIZES | DECAYS),
+    *_on("burgers-0.01", "spod-don", 100, AS_IT_IS | SIZES | DECAYS),
+    *_on("lorenz", "don", 200, AS_IT_IS | SIZES | TIME | {"rate 0.01": {"lr": 1e-2}}),
     *_on(
         "fitting-time",
         "don",
-        200,
-        _smaller(
-            DECAYS,
-            {
-                "a tenth kept for validation": {"validation": 0.1},
-                "adam": {"optimizer": "adam", "lr": 1e-3},
-                "adamw, weight decay 0.3": {"optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.3},
-            },
-        ),
+        600,
+        AS_IT_IS
+        | SIZES
+        | DECAYS
+        | FITTING
+        | {
+            "a tenth kept for validation": {"validation": 0.1},
+            "adam": {"optimizer": "adam", "lr": 1e-3},
+            "adamw, weight decay 0.3": {"optimizer": "adamw", "lr": 2e-3, "weight_decay": 0.3},
+        },
     ),
-    *_on("heat-triangle", "spod-trtino", 80, _smaller(DECAYS)),
-    *_on("advection-diffusion-3d", "spod-trtino", 40, _smaller(DECAYS, FASTER)),
-    *_on("advection-diffusion-3d", "spod-trtino", 200, {"inputs of size 0.2": {"size": 0.2}}),
+    *_on("fitting-time", "pod-don", 600, AS_IT_IS | SIZES | DECAYS | FITTING),
+    *_on("heat-triangle", "spod-trtino", 80, AS_IT_IS | SIZES | DECAYS),
+    *_on("advection-diffusion-3d", "spod-trtino", 40, AS_IT_IS | SIZES | DECAYS | {"rate 0.01": {"lr": 1e-2}}),
+    *_on("advection-diffusion-3d", "spod-trtino", 200, AS_IT_IS),
     *_on(
         "burgers-0.1",
         "spod-trtino",
         60,
-        _smaller(
-            TIME,
-            DECAYS,
-            FASTER,
-            {
-                "32 random times a step": {"times": 32},
-                "averaged weights (0.99)": {"average": 0.99},
-                "64 branch modes": {"modes": 64},
-                "POD of all times": {"snapshots": "all"},
-            },
-        ),
+        AS_IT_IS
+        | SIZES
+        | TIME
+        | DECAYS
+        | {
+            "rate 0.01": {"lr": 1e-2},
+            "32 random times a step": {"times": 32},
+            "averaged weights (0.99)": {"average": 0.99},
+            "64 branch modes": {"modes": 64},
+            "POD of all times": {"snapshots": "all"},
+        },
     ),
 ]
 
@@ -128,7 +129,8 @@ def _changed(study: Study) -> Iterator[None]:
     with (
         patch.object(bases, "time_features", study.features),
         patch.object(zoo, "TRUNK_MODES", study.modes),
-        patch.object(zoo, "INPUT_SIZE", study.size),
+        patch.object(zoo, "INPUT_SUM", study.size),
+        patch.object(zoo, "FIRST_SIZE", study.first),
     ):
         yield
 

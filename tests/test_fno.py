@@ -30,9 +30,9 @@ def by_full_transform(layer: SpectralConv, x: torch.Tensor) -> torch.Tensor:
         ((20,), (6,), (6,)),
         ((12, 10), (4, 5), (8, 5)),
         ((9, 8, 7), (3, 3, 3), (6, 6, 3)),
-        ((6, 5, 4, 6), (9, 2, 2, 9), (6, 4, 4, 4)),  # clamped at the Nyquist mode; the last two by FFT
+        ((6, 5, 4, 6), (9, 2, 2, 9), (6, 4, 4, 4)),  # clamped at the Nyquist mode
         ((9, 4, 6), (2, 9, 9), (4, 4, 4)),
-        ((8, 4, 6), (9, 9, 9), (8, 4, 4)),  # all by FFT
+        ((8, 4, 6), (9, 9, 9), (8, 4, 4)),
         ((12,), (9,), (7,)),
     ],
 )
@@ -90,8 +90,7 @@ def test_the_network_is_its_formula(problem, small_data):
         assert torch.allclose(model(f, ic), u.reshape(2, n_t, -1), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("sizes", [(8, 4, 6), (12, 10)])
-def test_half_precision_goes_through(sizes):
-    layer = SpectralConv(3, sizes, (2,) * len(sizes) if sizes == (12, 10) else (9, 9, 9))
+def test_half_precision_goes_through():
+    layer = SpectralConv(3, (12, 10), (2, 2))
     with torch.autocast("cpu", torch.bfloat16):
-        assert layer(torch.randn(2, 3, *sizes).bfloat16()).dtype == torch.float32
+        assert layer(torch.randn(2, 3, 12, 10).bfloat16()).dtype == torch.float32

@@ -12,6 +12,7 @@ import tino
 from tino.layers.mixers import LateMixer
 from tino.models.bases import Constant, PodModes, Trunk
 from tino.models.separable import OwnBranches, Separable
+from tino.models.zoo import FIRST_SIZE, INPUT_SUM
 
 
 def mixed(model: Separable, z: torch.Tensor, i: int) -> torch.Tensor:
@@ -41,7 +42,7 @@ def by_the_formula(model: Separable, f: torch.Tensor, ic: torch.Tensor | None = 
         h = mixed(model, z, i)
         if ic is not None:
             assert model.initial is not None
-            h = h + ic @ model.initial.weight.T
+            h = h + (ic * model.state_scale) @ model.initial.weight.T
         branch = model.branch(h[:, None])[:, 0]  # (b, p)
         if model.time_factor is not None:
             tau = model.time_factor.net(model.time_factor.features[i]).view(spec.branch_modes, spec.modes)
@@ -134,6 +135,21 @@ def test_options_keep_the_formula(name, small_data):
         assert torch.allclose(model(f, ic), by_the_formula(model, f, ic), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("problem", ["burgers-0.1", "fitting-space", "navier-stokes-ic"])
+@pytest.mark.parametrize("name", ["don", "tc-don", "tino"])
+def test_what_enters_and_leaves_the_first_layer_has_one_size(problem, name, small_data):
+    train, _ = small_data(problem)
+    model = separable(name, train)
+    with torch.no_grad():
+        ways = [(model.sensors(train.f), model.mixer(model.sensors(train.f))[:, -1])]
+        if model.initial is not None:
+            assert train.ic is not None
+            ways += [(train.ic * model.state_scale, model.initial(train.ic * model.state_scale))]
+    for values, h in ways:
+        assert float(values.flatten(1).abs().sum(1).mean()) == pytest.approx(INPUT_SUM, rel=1e-3)
+        assert float(h.square().mean().sqrt()) == pytest.approx(FIRST_SIZE, rel=0.2)
+
+
 def test_projected_sensors_lose_nothing_on_the_training_span(small_data):
     train, _ = small_data("burgers-0.1")
     assert not separable("tino", train).sensors.projects  # 20 modes on 24 points: nothing gained
@@ -206,8 +222,12 @@ def test_what_build_refuses(small_data):
         with pytest.raises(tino.TinoError, match=f"{name} takes an initial state of 576 numbers"):
             tino.build(name, windows)(windows.f[:1])
     zero = tino.Dataset(0 * train.f, train.u, train.time, train.inputs, train.outputs)
-    with pytest.raises(tino.TinoError, match="all zero"):
-        tino.build("tino", zero, project_sensors=False)
+    for project in (True, False):
+        with pytest.raises(tino.TinoError, match=r"inputs of .* are all zero"):
+            tino.build("tino", zero, project_sensors=project)
+    tiny = dataclasses.replace(windows, ic=1e-40 * windows.ic)
+    with pytest.raises(tino.TinoError, match=r"initial states of a sample sum up to .*: give them in other units"):
+        tino.build("pod-tino", tiny)
 
 
 @pytest.mark.parametrize(

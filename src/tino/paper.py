@@ -27,6 +27,7 @@ TABLES = (
         "tab:mse_results_fitting",
         "Operators given by a formula",
         {"fitting-time": 600, "fitting-space": 600},
+        weight_decay=0.6,
     ),
     PaperTable(
         "ode",

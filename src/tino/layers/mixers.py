@@ -13,9 +13,7 @@ from torch.autograd.function import once_differentiable
 
 
 def _weights(n_t: int, m: int, width: int) -> tuple[nn.Parameter, nn.Parameter]:
-    # inputs have mean square 1 and are smooth in time, so the t terms of a sensor add up partly in phase: a
-    # scale between 1/t and 1/sqrt(t) keeps h of order one
-    weight = torch.randn(n_t, m, width) * (n_t**-0.75 * m**-0.5)
+    weight = torch.randn(n_t, m, width) * (n_t * m) ** -0.5  # tino.build scales them by the data
     return nn.Parameter(weight), nn.Parameter(torch.zeros(width))
 
 

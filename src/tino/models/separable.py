@@ -42,7 +42,7 @@ class Spec:
 
 
 class Sensors(nn.Module):
-    """z = f P: the sensors scaled to mean square 1, projected on the POD of the training inputs or not.
+    """z = f P: the sensors scaled to one size, projected on the POD of the training inputs or not.
 
     Never shifted: where nothing acts on the system, f = 0 must stay z = 0. ``left`` is the relative L2 error of the
     training inputs on that POD, what the projection loses.
@@ -100,6 +100,8 @@ class OwnBranches(nn.Module):
 class Separable(Operator):
     """A member of the family, made from its spec; ``tino.build`` fills in what comes from data."""
 
+    state_scale: Tensor
+
     def __init__(self, frame: Frame, spec: Spec) -> None:
         super().__init__()
         self.frame, self.spec = frame, spec
@@ -116,6 +118,8 @@ class Separable(Operator):
             self.branch = nn.Sequential(nn.GELU(), *mlp([WIDTH, WIDTH, spec.branch_modes]))
         width = self.mixer.weight.shape[-1]
         self.initial = nn.Linear(frame.state, width, bias=False) if frame.state else None
+        if frame.state:
+            self.register_buffer("state_scale", torch.ones(()))
         self.time_factor = TimeFactor(frame.time, spec.branch_modes, spec.modes) if spec.time_factor else None
         self.basis = _basis(frame, spec)
 
@@ -140,7 +144,7 @@ class Separable(Operator):
         h = self.mixer(z, times)  # (b, s, w)
         if self.initial is not None:
             assert ic is not None
-            h = h + self.initial(ic)[:, None]
+            h = h + self.initial(ic * self.state_scale)[:, None]
         c = self.branch(h)  # (b, s, p)
         if tau is not None:
             c = torch.matmul(c.transpose(0, 1), tau).transpose(0, 1)  # (b, s, j)
@@ -189,6 +193,7 @@ class Separable(Operator):
         return {
             "inputs": "f is scaled, never shifted: physical zero stays zero",
             "input_scale": float(torch.linalg.vector_norm(inputs, dim=0).mean() if inputs.ndim else inputs),
+            **({"state_scale": float(self.state_scale)} if self.initial is not None else {}),
             "output_scale": scale if len(scale) > 1 else scale[0],
             "sensors": {"points": self.frame.inputs.size, "used": self.spec.sensors, "lost": float(self.sensors.left)},
         }

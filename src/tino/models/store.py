@@ -16,7 +16,7 @@ from tino.models.separable import Separable, Spec
 from tino.models.unet import Unet, UnetSpec
 
 WEIGHTS, RECORD = "model.safetensors", "model.json"
-FORMAT = 3
+FORMAT = 4
 FAMILIES: dict[str, tuple[Any, Any]] = {
     "separable": (Separable, Spec),
     "fno": (Fno, FnoSpec),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from tino.data import Dataset
 from tino.errors import TinoError, unknown
@@ -16,7 +17,13 @@ from tino.models.unet import build_unet
 from tino.pod import Pod, pod
 
 TRUNK_MODES = 128  # J' and J where nothing else fixes them
-INPUT_SIZE = 1.0  # root mean square of what enters a mixer
+# The first layer is a sum over times and sensors. A step of the optimiser moves every weight by about the rate, and so
+# what the layer gives by the rate times INPUT_SUM, the absolute sum of a sample's inputs, on average. FIRST_SIZE is the
+# root mean square of what it gives before the first step, at the last time, where all inputs have come; an initial
+# state adds as much. Where that is large the model overfits, where it is small the network begins as a linear one and
+# learns slower what is not: a compromise between problems (docs/results.md has the errors)
+INPUT_SUM = 50.0
+FIRST_SIZE = 0.75
 LATE_MODES = 16  # J of Causality-DON, each with 256 / 16 kernels: as many in all as the other delays have
 
 
@@ -107,6 +114,8 @@ def build(
         raise TinoError(f"{name} has one output signal, {train.name} has {train.outputs.size} output points: use tino")
     modes, outputs = _output_pod(basis, train, snapshots)
     branch_modes = TRUNK_MODES if recipe.time_factor else modes
+    if not train.f.any():
+        raise TinoError(f"the inputs of {train.name} are all zero: there is nothing to learn from")
     sensors = input_pod(train) if project_sensors else None
     if sensors is not None and 2 * len(sensors.modes) > train.inputs.size:
         sensors = None
@@ -155,16 +164,25 @@ def output_pod(data: Dataset, snapshots: str) -> Pod:
 
 
 def _scale_inputs(model: Separable, train: Dataset, sensors: Pod | None) -> None:
-    size = train.f.double().square().mean().sqrt()
-    if not size > 0:
-        raise TinoError(f"the inputs of {train.name} are all zero: there is nothing to learn from")
-    size = size / INPUT_SIZE
     if sensors is None:
-        model.sensors.matrix.copy_(1 / size)
-    else:  # the same per projected sensor: the energy of m points now lies in r numbers
-        size = size * (train.inputs.size / len(sensors.modes)) ** 0.5
-        model.sensors.matrix.copy_(sensors.modes.T / size)
-        model.sensors.left.copy_(torch.tensor(sensors.left))
+        model.sensors.matrix.fill_(_scale_first_layer(model.mixer.weight, train.f, "inputs"))
+    else:
+        seen = train.f @ sensors.modes.T.to(train.f)
+        model.sensors.matrix.copy_(_scale_first_layer(model.mixer.weight, seen, "inputs") * sensors.modes.T)
+        model.sensors.left.fill_(sensors.left)
+    if model.initial is not None and train.ic is not None and train.ic.any():
+        model.state_scale.fill_(_scale_first_layer(model.initial.weight, train.ic, "initial states"))
+
+
+def _scale_first_layer(weight: Tensor, values: Tensor, name: str) -> float:
+    """Scale its weights, so that it gives FIRST_SIZE, and return what to scale the values by that enter it."""
+    mean = float(torch.linalg.vector_norm(values, 1, dtype=torch.float64)) / len(values)
+    if not 1e-30 < mean < 1e30:  # in float32 the scale would be 0 or infinite
+        raise TinoError(f"the {name} of a sample sum up to {mean:.1e}: give them in other units")
+    scale = INPUT_SUM / mean
+    norm = scale * float(torch.linalg.vector_norm(values, dtype=torch.float64)) / len(values) ** 0.5
+    weight.mul_(FIRST_SIZE / (norm * weight.std()))
+    return scale
 
 
 def _scale_outputs(model: Separable, train: Dataset, outputs: Pod | None) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from tino.errors import TinoError
 from tino.files import check_writable, whole_file
 
-FORMAT = 1
+FORMAT = 2
 KEPT = {"soap": 7, "adam": 3, "adamw": 3}  # sizes of a model in a checkpoint: weights, moments, factors
 
 
