@@ -37,7 +37,7 @@ def load(folder: str | Path, device: torch.device | str = "cpu") -> Operator:
     folder = Path(folder)
     record = read_json(folder / RECORD)
     if not isinstance(record, dict) or record.pop("format", None) != FORMAT:
-        raise TinoError(f"{folder / RECORD} is not a model record of format {FORMAT}")
+        raise TinoError(f"{folder / RECORD} is not a model record of format {FORMAT}: train it again")
     record.pop("normalisation", None)  # for readers; the numbers themselves lie in the weights
     model = _empty(record)
     path = folder / WEIGHTS
