@@ -1,6 +1,6 @@
 """What matters for accuracy: the suite's recipe, mostly shortened, with one thing changed at a time.
 
-    python benchmarks/recipe.py            # 3 hours on one core -> benchmarks/results/recipe.json
+    python benchmarks/recipe.py            # 3 hours on one core, FNO's apart -> benchmarks/results/recipe.json
     python benchmarks/recipe.py lorenz     # only the studies with these words in their names
 
 Each study is written when it ends, and one that has a result is not run again. Errors are those on 200 samples of

@@ -90,7 +90,8 @@ def test_the_network_is_its_formula(problem, small_data):
         assert torch.allclose(model(f, ic), u.reshape(2, n_t, -1), rtol=0, atol=1e-12)
 
 
-def test_half_precision_goes_through():
-    layer = SpectralConv(3, (12, 10), (2, 2))
+@pytest.mark.parametrize(("sizes", "modes"), [((8, 4, 6), (9, 9, 9)), ((12, 10), (2, 2))])
+def test_half_precision_goes_through(sizes, modes):
+    layer = SpectralConv(3, sizes, modes)
     with torch.autocast("cpu", torch.bfloat16):
-        assert layer(torch.randn(2, 3, 12, 10).bfloat16()).dtype == torch.float32
+        assert layer(torch.randn(2, 3, *sizes).bfloat16()).dtype == torch.float32
