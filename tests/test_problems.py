@@ -545,3 +545,8 @@ def test_own_names_are_kept():
 def test_large_grids_are_solved_in_smaller_chunks():
     assert tino.problem("advection-diffusion-3d").chunk == 40
     assert tino.problem("advection-diffusion-3d", resolution=64).chunk == 1
+
+
+def test_a_file_is_no_problem_and_the_line_says_what_to_do_with_it():
+    with pytest.raises(tino.TinoError, match=r"mine\.npz is a file, not a problem: .* tino\.read_arrays and tino\.fit"):
+        tino.problem("mine.npz")

@@ -153,6 +153,8 @@ def problem_names() -> list[str]:
 def problem(name: str, **options: Any) -> Problem:
     """The problem of that name; options (``n_t``, ``resolution``, ...) replace the paper's values."""
     if name not in _FACTORIES:
+        if name.endswith(".npz"):
+            raise TinoError(f"{name} is a file, not a problem: train on it in Python, tino.read_arrays and tino.fit")
         raise unknown("problem", name, _FACTORIES)
     factory, fixed = _FACTORIES[name]
     known = {k: p for k, p in inspect.signature(factory).parameters.items() if k not in ("name", *fixed)}
