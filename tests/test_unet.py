@@ -13,7 +13,7 @@ from tino.models.unet import SpaceThenTime, _double, _halve
 def test_space_then_time_is_one_convolution_after_the_other():
     torch.manual_seed(0)
     layer = SpaceThenTime(2, 3).double()
-    v = torch.randn(2, 2, 5, 4, 3, 4, dtype=torch.float64)
+    v = torch.randn(2, 2, 5, 4, 3, 4, dtype=torch.float64)  # (b, c, t, x, y, z)
     in_space = torch.stack([layer.space(v[:, :, t]) for t in range(5)], dim=2)
     expected = torch.empty(2, 3, 5, 4, 3, 4, dtype=torch.float64)
     for i in range(4):
@@ -22,11 +22,11 @@ def test_space_then_time_is_one_convolution_after_the_other():
                 expected[..., i, j, k] = F.conv1d(
                     in_space[..., i, j, k], layer.time.weight[..., 0], layer.time.bias, padding=1
                 )
-    assert torch.allclose(layer(v), expected, atol=1e-12)
+    assert torch.allclose(layer(v.movedim(1, -1)), expected.movedim(1, -1), atol=1e-12)
 
 
 def test_halving_takes_the_largest_and_doubling_repeats():
-    v = torch.arange(8.0).view(1, 1, 2, 4)
+    v = torch.arange(8.0).view(1, 2, 4, 1)
     assert _halve(v).flatten().tolist() == [5.0, 7.0]
     assert _double(_halve(v)).flatten().tolist() == [5.0, 5.0, 7.0, 7.0] * 2
 
@@ -44,7 +44,7 @@ def test_the_network_is_its_description(shape):
 
     def level(v: torch.Tensor, parts: Any) -> torch.Tensor:
         for c, norm in ((parts[0], parts[1]), (parts[3], parts[4])):
-            v = F.gelu(F.group_norm(conv(v, c.weight, c.bias, padding=1), 8, norm.weight, norm.bias))
+            v = F.gelu(F.group_norm(conv(v, c.layer.weight, c.layer.bias, padding=1), 8, norm.weight, norm.bias))
         return v
 
     f = f.double()

@@ -74,7 +74,7 @@ def paper_config(cell: Cell, asked: TrainConfig) -> TrainConfig:
     given = {key: value for key, value in asdict(asked).items() if value != getattr(TrainConfig(), key)}
     if "optimizer" in given:
         given = {"lr": None, "weight_decay": 0.0, **given}  # its own, not another optimiser's
-    own = {"epochs": table.epochs[cell.problem], "weight_decay": table.weight_decay}
+    own = {"epochs": table.epochs[cell.problem], "lr": table.lr, "weight_decay": table.weight_decay}
     return TrainConfig(**{**RECIPE, **own, **given})
 
 

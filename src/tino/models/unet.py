@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from tino.data import Dataset
 from tino.errors import TinoError
-from tino.layers.spectral import PointLinear
 from tino.models.operator import Frame, Operator
 from tino.models.spacetime import SpaceTime, grid_frame
 
@@ -41,15 +40,15 @@ class Unet(Operator):
             _level(self.axes, 3 * width, width)
             for width in reversed(widths[:-1])  # what comes up, and the skip
         )
-        self.project = PointLinear(spec.features, 1)
+        self.project = nn.Linear(spec.features, 1)
 
     def forward(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
         """f (b, t, m), ic (b, m) -> u (b, t, m)."""
         self.check_shapes(f, ic)
         v = self.border.encode(f, ic)
         sizes = v.shape[2:]
-        padding = [(-n) % 2**LEVELS for n in sizes]
-        v = nn.functional.pad(v, [side for extra in reversed(padding) for side in (0, extra)])
+        padding = [side for n in reversed(sizes) for side in (0, -n % 2**LEVELS)]
+        v = nn.functional.pad(v, padding).movedim(1, -1).contiguous()  # channels last, and so to the end
         skips = []
         for level in self.down[:-1]:
             v = level(v)
@@ -57,9 +56,9 @@ class Unet(Operator):
             v = _halve(v)
         v = self.down[-1](v)
         for level, skip in zip(self.up, reversed(skips), strict=True):
-            v = level(torch.cat([_double(v), skip], dim=1))
-        v = v[(slice(None), slice(None), *[slice(n) for n in sizes])]
-        return self.border.decode(self.project(v)[:, 0])
+            v = level(torch.cat([_double(v), skip], dim=-1))
+        v = v[(slice(None), *[slice(n) for n in sizes])]
+        return self.border.decode(self.project(v)[..., 0])
 
     def record(self) -> dict[str, Any]:
         return {"family": "unet", **self.frame.record(), **asdict(self.spec)}
@@ -68,11 +67,19 @@ class Unet(Operator):
         return {"input_scale": float(self.border.scale_in), "output_scale": float(self.border.scale_out)}
 
 
-class SpaceThenTime(nn.Module):
-    """In place of a convolution in four dimensions, which torch does not have: one over space, then one over time.
+class Convolution(nn.Module):
+    """Of width 3 along two or three axes: (b, ..., i) -> (b, ..., o), by a layer that sees its channels in front."""
 
-    Both see memory with channels last, where space and time alone are views of one layout.
-    """
+    def __init__(self, axes: int, fan_in: int, fan_out: int) -> None:
+        super().__init__()
+        self.layer = {2: nn.Conv2d, 3: nn.Conv3d}[axes](fan_in, fan_out, 3, padding=1)
+
+    def forward(self, v: Tensor) -> Tensor:
+        return self.layer(v.movedim(-1, 1)).movedim(1, -1)
+
+
+class SpaceThenTime(nn.Module):
+    """In place of a convolution in four dimensions, which torch does not have: one over space, then one over time."""
 
     def __init__(self, fan_in: int, fan_out: int) -> None:
         super().__init__()
@@ -80,33 +87,45 @@ class SpaceThenTime(nn.Module):
         self.time = nn.Conv2d(fan_out, fan_out, (3, 1), padding=(1, 0))
 
     def forward(self, v: Tensor) -> Tensor:
-        v = v.movedim(1, -1).contiguous()  # (b, t, x, y, z, c)
-        shape = v.shape[:-1]
+        shape = v.shape[:-1]  # (b, t, x, y, z)
         v = self.space(v.flatten(0, 1).movedim(-1, 1)).movedim(1, -1)  # (b t, x, y, z, c)
-        v = self.time(v.reshape(*shape[:2], -1, v.shape[-1]).movedim(-1, 1))  # (b, c, t, x y z)
-        return v.unflatten(3, shape[2:])
+        v = self.time(v.reshape(*shape[:2], -1, v.shape[-1]).movedim(-1, 1)).movedim(1, -1)  # (b, t, x y z, c)
+        return v.reshape(*shape, -1)
+
+
+class GroupNorm(nn.GroupNorm):
+    """torch's, for channels that come last: torch's own would move them to the front and back."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        v = input.flatten(1, -2)  # (b, n, c)
+        var, mean = torch.var_mean(v, dim=1, correction=0)  # of each channel, then of its group
+        means = mean.unflatten(-1, (self.num_groups, -1))
+        center = means.mean(-1, keepdim=True)
+        var = (var.view_as(means) + (means - center).square()).mean(-1, keepdim=True)
+        scale = ((var + self.eps).rsqrt() * self.weight.view_as(means[0])).flatten(1)
+        shift = self.bias - center.expand_as(means).flatten(1) * scale
+        return torch.addcmul(shift[:, None], v, scale[:, None]).view_as(input)
 
 
 def _level(axes: int, fan_in: int, fan_out: int) -> nn.Sequential:
     """Two convolutions, each normalised over groups of channels."""
-    conv = {2: lambda i, o: nn.Conv2d(i, o, 3, padding=1), 3: lambda i, o: nn.Conv3d(i, o, 3, padding=1)}
-    make = conv.get(axes, SpaceThenTime)
     parts: list[nn.Module] = []
     for i in (fan_in, fan_out):
-        parts += [make(i, fan_out), nn.GroupNorm(GROUPS, fan_out), nn.GELU()]
+        conv = SpaceThenTime(i, fan_out) if axes == 4 else Convolution(axes, i, fan_out)
+        parts += [conv, GroupNorm(GROUPS, fan_out), nn.GELU()]
     return nn.Sequential(*parts)
 
 
 def _halve(v: Tensor) -> Tensor:
-    """The largest of each pair along every axis."""
-    for axis in range(2, v.ndim):
+    """The largest of each pair along every axis but the first and the last."""
+    for axis in range(1, v.ndim - 1):
         v = v.unflatten(axis, (-1, 2)).amax(axis + 1)
     return v
 
 
 def _double(v: Tensor) -> Tensor:
-    """Every value twice along every axis."""
-    for axis in range(2, v.ndim):
+    """Every value twice along every axis but the first and the last."""
+    for axis in range(1, v.ndim - 1):
         v = v.repeat_interleave(2, dim=axis)
     return v
 
