@@ -141,7 +141,7 @@ def device() -> torch.device:
 
 def run(study: Study) -> dict[str, Any]:
     config = paper_config(Cell(study.problem, study.model, 0), tino.TrainConfig())
-    config = replace(config, **{"weight_decay": 0.0, **study.options, "epochs": study.epochs})
+    config = replace(config, **{"lr": 5e-3, "weight_decay": 0.0, **study.options, "epochs": study.epochs})
     train, _ = tino.dataset(tino.problem(study.problem), device=device())
     _, others = tino.dataset(tino.problem(study.problem), seed=1, train=1, test=200, device=device())
     with _changed(study):
