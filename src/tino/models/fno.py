@@ -38,7 +38,7 @@ class Fno(Operator):
             SpectralConv(spec.width, (n_t + PADDING, *shape), spec.modes) for _ in range(LAYERS)
         )
         self.local = nn.ModuleList(PointLinear(spec.width, spec.width) for _ in range(LAYERS))
-        self.project = nn.Sequential(nn.Linear(spec.width, PROJECTION), nn.GELU(), nn.Linear(PROJECTION, 1))
+        self.project = nn.Sequential(PointLinear(spec.width, PROJECTION), nn.GELU(), PointLinear(PROJECTION, 1))
 
     def forward(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
         """f (b, t, m), ic (b, m) -> u (b, t, m)."""
@@ -49,7 +49,7 @@ class Fno(Operator):
         for i, (spectral, local) in enumerate(zip(self.spectral, self.local, strict=True)):
             v = spectral(v) + local(v)
             v = nn.functional.gelu(v) if i < LAYERS - 1 else v
-        return self.border.decode(self.project(v[:, :, :n_t].movedim(1, -1))[..., 0])
+        return self.border.decode(self.project(v[:, :, :n_t])[:, 0])
 
     def record(self) -> dict[str, Any]:
         return {"family": "fno", **self.frame.record(), **asdict(self.spec)}
