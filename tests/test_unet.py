@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import tino
-from tino.models.unet import SpaceThenTime, _double, _halve
+from tino.models.unet import GroupNorm, SpaceThenTime, _double, _halve
 
 
 def test_space_then_time_is_one_convolution_after_the_other():
@@ -60,3 +60,30 @@ def test_the_network_is_its_description(shape):
     v = v[(..., *[slice(n) for n in sizes])]
     point = torch.einsum("oc,bc...->bo...", model.project.weight, v) + model.project.bias
     assert torch.allclose(model(f), model.border.decode(point[:, 0]), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 16), (3, 4, 2, 8)])
+def test_the_norm_of_channels_that_come_last_is_torch_s(shape):
+    torch.manual_seed(0)
+    norm = GroupNorm(4, shape[-1], eps=1e-3).double()
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    v = torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+    expected = F.group_norm(v.movedim(-1, 1).contiguous(), 4, norm.weight, norm.bias, 1e-3).movedim(1, -1)
+    assert torch.allclose(norm(v), expected, rtol=0, atol=1e-12)
+    assert torch.autograd.gradcheck(norm, (v,))
+    goal = torch.randn(shape, dtype=torch.float64)
+    for ours, theirs in zip(
+        torch.autograd.grad((norm(v) * goal).sum(), [norm.weight, norm.bias]),
+        torch.autograd.grad((expected * goal).sum(), [norm.weight, norm.bias]),
+        strict=True,
+    ):
+        assert torch.allclose(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_four_dimensions_double_after_space_what_others_double_before():
+    """On the way up: the convolution over space sees v before it is doubled in time; the answer is the same."""
+    torch.manual_seed(0)
+    layer = SpaceThenTime(5, 3).double()
+    v, skip = torch.randn(2, 2, 1, 2, 3, 2, dtype=torch.float64), torch.randn(2, 4, 2, 4, 6, 3, dtype=torch.float64)
+    assert torch.allclose(layer(v, skip), layer(torch.cat([_double(v), skip], dim=-1)), rtol=0, atol=1e-12)

@@ -1,10 +1,12 @@
 """The U-Net on space-time in 1+1, 2+1 and 3+1 dimensions."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from tino.data import Dataset
 from tino.errors import TinoError
@@ -33,11 +35,11 @@ class Unet(Operator):
         self.axes = len(self.border.shape)
         widths = [spec.features * 2**level for level in range(LEVELS + 1)]
         self.down = nn.ModuleList(
-            _level(self.axes, fan_in, width)
+            Level(self.axes, fan_in, width)
             for fan_in, width in zip([self.border.channels, *widths[:-1]], widths, strict=True)
         )
         self.up = nn.ModuleList(
-            _level(self.axes, 3 * width, width)
+            Level(self.axes, 3 * width, width)
             for width in reversed(widths[:-1])  # what comes up, and the skip
         )
         self.project = nn.Linear(spec.features, 1)
@@ -56,7 +58,7 @@ class Unet(Operator):
             v = _halve(v)
         v = self.down[-1](v)
         for level, skip in zip(self.up, reversed(skips), strict=True):
-            v = level(torch.cat([_double(v), skip], dim=-1))
+            v = level(v, skip)
         v = v[(slice(None), *[slice(n) for n in sizes])]
         return self.border.decode(self.project(v)[..., 0])
 
@@ -67,6 +69,24 @@ class Unet(Operator):
         return {"input_scale": float(self.border.scale_in), "output_scale": float(self.border.scale_out)}
 
 
+class Level(nn.Sequential):
+    """Two convolutions, each normalised over groups of channels; on the way up the first also sees what was skipped."""
+
+    def __init__(self, axes: int, fan_in: int, fan_out: int) -> None:
+        parts: list[nn.Module] = []
+        for i in (fan_in, fan_out):
+            conv = SpaceThenTime(i, fan_out) if axes == 4 else Convolution(axes, i, fan_out)
+            parts += [conv, GroupNorm(GROUPS, fan_out), nn.GELU()]
+        super().__init__(*parts)
+
+    def forward(self, input: Tensor, skip: Tensor | None = None) -> Tensor:
+        first, *rest = self
+        v = first(input, skip)
+        for part in rest:
+            v = part(v)
+        return v
+
+
 class Convolution(nn.Module):
     """Of width 3 along two or three axes: (b, ..., i) -> (b, ..., o), by a layer that sees its channels in front."""
 
@@ -74,7 +94,10 @@ class Convolution(nn.Module):
         super().__init__()
         self.layer = {2: nn.Conv2d, 3: nn.Conv3d}[axes](fan_in, fan_out, 3, padding=1)
 
-    def forward(self, v: Tensor) -> Tensor:
+    def forward(self, v: Tensor, skip: Tensor | None = None) -> Tensor:
+        """Of v, or on the way up of v, doubled, beside what was skipped."""
+        if skip is not None:
+            v = torch.cat([_double(v), skip], dim=-1)
         return self.layer(v.movedim(-1, 1)).movedim(1, -1)
 
 
@@ -86,11 +109,21 @@ class SpaceThenTime(nn.Module):
         self.space = nn.Conv3d(fan_in, fan_out, 3, padding=1)
         self.time = nn.Conv2d(fan_out, fan_out, (3, 1), padding=(1, 0))
 
-    def forward(self, v: Tensor) -> Tensor:
-        shape = v.shape[:-1]  # (b, t, x, y, z)
-        v = self.space(v.flatten(0, 1).movedim(-1, 1)).movedim(1, -1)  # (b t, x, y, z, c)
-        v = self.time(v.reshape(*shape[:2], -1, v.shape[-1]).movedim(-1, 1)).movedim(1, -1)  # (b, t, x y z, c)
-        return v.reshape(*shape, -1)
+    def forward(self, v: Tensor, skip: Tensor | None = None) -> Tensor:
+        """The same; in time v is doubled after the convolution over space, which then has half as much to do."""
+        if skip is None:
+            v = self._over_space(v, self.space.weight, self.space.bias)
+        else:
+            above, beside = self.space.weight.split([v.shape[-1], skip.shape[-1]], dim=1)
+            v = self._over_space(_double(v, range(2, 5)), above)
+            v = _double(v, (1,)) + self._over_space(skip, beside, self.space.bias)
+        shape = v.shape  # (b, t, x, y, z, c)
+        return self.time(v.flatten(2, 4).movedim(-1, 1)).movedim(1, -1).reshape(shape)
+
+    def _over_space(self, v: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        shape = v.shape[:-1]
+        v = nn.functional.conv3d(v.flatten(0, 1).movedim(-1, 1), weight, bias, padding=1)
+        return v.movedim(1, -1).reshape(*shape, -1)
 
 
 class GroupNorm(nn.GroupNorm):
@@ -98,34 +131,53 @@ class GroupNorm(nn.GroupNorm):
 
     def forward(self, input: Tensor) -> Tensor:
         v = input.flatten(1, -2)  # (b, n, c)
+        with torch.autocast(v.device.type, enabled=False):  # a mean over a grid wants more digits than bfloat16 has
+            v = v.float() if v.dtype in (torch.bfloat16, torch.float16) else v
+            return _Normalise.apply(v, self.weight, self.bias, self.num_groups, self.eps).view(input.shape)  # pyright: ignore
+
+
+class _Normalise(torch.autograd.Function):
+    """y = w (v - m) r + c, with the mean m and 1 / deviation r of each group of channels: v (b, n, c)."""
+
+    @staticmethod
+    def forward(ctx, v: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float) -> Tensor:  # pyright: ignore
         var, mean = torch.var_mean(v, dim=1, correction=0)  # of each channel, then of its group
-        means = mean.unflatten(-1, (self.num_groups, -1))
-        center = means.mean(-1, keepdim=True)
-        var = (var.view_as(means) + (means - center).square()).mean(-1, keepdim=True)
-        scale = ((var + self.eps).rsqrt() * self.weight.view_as(means[0])).flatten(1)
-        shift = self.bias - center.expand_as(means).flatten(1) * scale
-        return torch.addcmul(shift[:, None], v, scale[:, None]).view_as(input)
+        center = _over_groups(mean, groups)
+        r = (_over_groups(var + (mean - center).square(), groups) + eps).rsqrt()
+        ctx.save_for_backward(v, weight, center, r)
+        ctx.groups = groups
+        scale = weight * r
+        return torch.addcmul((bias - center * scale)[:, None], v, scale[:, None])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad: Tensor):  # pyright: ignore
+        v, weight, center, r = ctx.saved_tensors
+        by_bias = grad.sum(1)  # (b, c)
+        by_weight = ((grad * v).sum(1) - center * by_bias) * r
+        # through m and r every value of a group depends on all others: minus the parts of grad along 1 and v - m
+        along_one = _over_groups(weight * by_bias, ctx.groups) * r / v.shape[1]
+        along_v = _over_groups(weight * by_weight, ctx.groups) * r.square() / v.shape[1]
+        grad_v = torch.addcmul((along_v * center - along_one)[:, None], v, -along_v[:, None])
+        return grad_v.addcmul_(grad, (weight * r)[:, None]), by_weight.sum(0), by_bias.sum(0), None, None
 
 
-def _level(axes: int, fan_in: int, fan_out: int) -> nn.Sequential:
-    """Two convolutions, each normalised over groups of channels."""
-    parts: list[nn.Module] = []
-    for i in (fan_in, fan_out):
-        conv = SpaceThenTime(i, fan_out) if axes == 4 else Convolution(axes, i, fan_out)
-        parts += [conv, GroupNorm(GROUPS, fan_out), nn.GELU()]
-    return nn.Sequential(*parts)
+def _over_groups(values: Tensor, groups: int) -> Tensor:
+    """The mean over each group of channels, at each of them: (b, c) -> (b, c)."""
+    parts = values.unflatten(-1, (groups, -1))
+    return parts.mean(-1, keepdim=True).expand_as(parts).flatten(1)
 
 
 def _halve(v: Tensor) -> Tensor:
-    """The largest of each pair along every axis but the first and the last."""
+    """The largest of each pair along every axis of space-time, which lie between the first and the last."""
     for axis in range(1, v.ndim - 1):
         v = v.unflatten(axis, (-1, 2)).amax(axis + 1)
     return v
 
 
-def _double(v: Tensor) -> Tensor:
-    """Every value twice along every axis but the first and the last."""
-    for axis in range(1, v.ndim - 1):
+def _double(v: Tensor, axes: Iterable[int] | None = None) -> Tensor:
+    """Every value twice along these axes, or all of space-time."""
+    for axis in axes or range(1, v.ndim - 1):
         v = v.repeat_interleave(2, dim=axis)
     return v
 
