@@ -19,6 +19,7 @@ from tino.report.comparison import break_even, recipe, sections, solver_rates
 from tino.report.figures import box_plots, draw_example
 from tino.report.markup import Line, Markup
 from tino.report.results import read_results
+from tino.report.tables import print_table, result_row
 from tino.runs import DataOptions
 from tino.training import TrainConfig
 
@@ -241,6 +242,16 @@ def test_a_model_of_one_s_own_has_its_row(folder):
     part = sections(read_results(folder))[0]
     assert part.errors.rows[-1][0][0].text == "mine"
     assert part.errors.rows[-1][1] == (Line("1.00e-9 ± 2.00e-9", "best"),)
+
+
+def test_the_table_of_a_bench_fits_80_columns_with_a_seed_beside_the_longest_name(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    longest = max((model for row in PAPER.values() for model in row), key=len)
+    print_table([result_row(record("advection-diffusion-3d", longest, 1e-5, seed=1, train_seconds=1234.0))])
+    shown = capsys.readouterr().out
+    assert f"{longest}-1" in shown
+    assert "1.00e-5 ± 2.00e-5" in shown
+    assert "…" not in shown
 
 
 def test_the_suite_knows_the_94_cells_and_one_recipe_a_problem():

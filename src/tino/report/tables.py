@@ -88,6 +88,7 @@ def print_table(rows: list[Row]) -> None:
             justify = "left" if key == "model" else "right"
             table.add_column(title.replace(" MSE", "\nMSE"), justify=justify, no_wrap=True)
         for r in (r for r in rows if r.problem == problem):
-            cells = {**r.__dict__, "mse": f"{r.mse} ± {r.sd}"}
+            model = r.model.replace(", seed ", "-")  # as its file is called
+            cells = {**r.__dict__, "mse": f"{r.mse} ± {r.sd}", "model": model}
             table.add_row(*(cells[key] for key in shown))
         console.print(table)
