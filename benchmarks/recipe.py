@@ -4,7 +4,7 @@
     python benchmarks/recipe.py lorenz     # only the studies with these words in their names
 
 Each study is written when it ends, and one that has a result is not run again. Errors are those on 200 samples of
-another seed, never on the test samples of the tables. docs/results.md shows them.
+another seed, never on the test samples of the tables, which leave that seed out. docs/results.md shows them.
 """
 
 import sys
@@ -24,8 +24,10 @@ from tino.environment import environment
 from tino.files import read_json, write_json
 from tino.layers.mlp import coordinate_features
 from tino.models import bases, zoo
+from tino.paper import PaperTable
 
 RESULTS = Path(__file__).parent / "results" / "recipe.json"
+HELD_OUT = 1  # the seed whose test samples things are chosen on: no table may have it
 
 
 @dataclass(frozen=True)
@@ -141,9 +143,9 @@ def device() -> torch.device:
 
 def run(study: Study) -> dict[str, Any]:
     config = paper_config(Cell(study.problem, study.model, 0), tino.TrainConfig())
-    config = replace(config, **{"lr": 5e-3, "weight_decay": 0.0, **study.options, "epochs": study.epochs})
+    config = replace(config, **{"lr": PaperTable.lr, "weight_decay": 0.0, **study.options, "epochs": study.epochs})
     train, _ = tino.dataset(tino.problem(study.problem), device=device())
-    _, others = tino.dataset(tino.problem(study.problem), seed=1, train=1, test=200, device=device())
+    _, others = tino.dataset(tino.problem(study.problem), seed=HELD_OUT, train=1, test=200, device=device())
     with _changed(study):
         model = tino.build(study.model, train, snapshots=study.snapshots)
         history = tino.fit(model, train, config)

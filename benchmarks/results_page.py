@@ -69,7 +69,7 @@ def order_lines(results: Results) -> str:
     """Who is ahead of whom, here and there."""
     lines = ["| problem | ours, best first | the paper's, best first |", "| :--- | :--- | :--- |"]
     for name in results.problems:
-        ours = sorted(results.of(name), key=lambda entry: entry.mse)
+        ours = results.ranked(name)
         theirs = sorted(PAPER[name], key=lambda model: PAPER[name][model][0])
         lines.append(f"| {name} | {', '.join(entry.model for entry in ours)} | {', '.join(theirs)} |")
     return "\n".join(lines)

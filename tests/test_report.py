@@ -244,6 +244,17 @@ def test_a_model_of_one_s_own_has_its_row(folder):
     assert part.errors.rows[-1][1] == (Line("1.00e-9 ± 2.00e-9", "best"),)
 
 
+def test_models_are_ranked_by_the_seeds_that_all_of_them_have(tmp_path):
+    """Another seed is other data: an easier one must not decide."""
+    for model, seed, mse in (("fno", 0, 2e-3), ("don", 0, 3e-3), ("don", 2, 5e-4)):
+        write_json(tmp_path / "duffing" / f"{model}-{seed}.json", record("duffing", model, mse, seed))
+    results = read_results(tmp_path)
+    assert results.by_name["duffing", "don"].mse < results.by_name["duffing", "fno"].mse
+    assert [entry.model for entry in results.ranked("duffing")] == ["fno", "don"]
+    (tmp_path / "duffing" / "don-0.json").unlink()  # none in common: what there is decides
+    assert [entry.model for entry in read_results(tmp_path).ranked("duffing")] == ["don", "fno"]
+
+
 def test_the_table_of_a_bench_fits_80_columns_with_a_seed_beside_the_longest_name(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     longest = max((model for row in PAPER.values() for model in row), key=len)

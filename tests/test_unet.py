@@ -44,7 +44,7 @@ def test_the_network_is_its_description(shape):
 
     def level(v: torch.Tensor, parts: Any) -> torch.Tensor:
         for c, norm in ((parts[0], parts[1]), (parts[3], parts[4])):
-            v = F.gelu(F.group_norm(conv(v, c.layer.weight, c.layer.bias, padding=1), 8, norm.weight, norm.bias))
+            v = F.gelu(F.group_norm(conv(v, c.weight, c.bias, padding=1), 8, norm.weight, norm.bias))
         return v
 
     f = f.double()

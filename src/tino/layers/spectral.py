@@ -43,34 +43,35 @@ class SpectralConv(nn.Module):
                 back = back * torch.where((k > 0) & (2 * k != n), 2.0, 1.0).double().repeat_interleave(2)
             self.register_buffer(f"there_{axis}", there, persistent=False)  # in float64, used in the input's precision
             self.register_buffer(f"back_{axis}", back.contiguous(), persistent=False)
-        self.joins = len(sizes) > 2 and math.prod(sizes[-2:]) <= JOINED
-        if self.joins:  # what the last two axes do to every unit vector
-            for way, axes in (("there", (-2, -1)), ("back", (-1, -2))):
-                count = 2 * math.prod(sizes[-2:] if way == "there" else self.kept[-2:])
-                v = torch.eye(count, dtype=torch.float64)
-                for axis in axes:
-                    v = self._along(len(sizes) + axis, way, v)
-                self.register_buffer(f"{way}_joined", v.view(count, -1).T.contiguous(), persistent=False)
+        self.stages = [(str(axis), math.prod(sizes[axis + 1 :])) for axis in range(len(sizes))]  # and values after each
+        self.joined_stages = self.stages
+        if len(sizes) > 2 and math.prod(sizes[-2:]) <= JOINED:
+            last = self.stages[-2:]
+            for way, stages, count in (("there", last, sizes), ("back", last[::-1], self.kept)):
+                v = unit = torch.eye(2 * math.prod(count[-2:]), dtype=torch.float64)
+                for stage in stages:
+                    v = self._along(way, stage, v)
+                self.register_buffer(f"{way}_joined", v.view(len(unit), -1).T.contiguous(), persistent=False)
+            self.joined_stages = [*self.stages[:-2], ("joined", 1)]
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.autocast(x.device.type, enabled=False):  # a sum over a grid wants more digits than bfloat16 has
             return self._apply_modes(x.float() if x.dtype in (torch.bfloat16, torch.float16) else x, x.is_cuda)
 
     def _apply_modes(self, x: Tensor, joined: bool) -> Tensor:
-        """With ``joined`` axes, more operations in larger products: on a GPU far less time, on a CPU far more."""
-        v, axes = x, [*range(len(self.sizes))]
-        axes = [*axes[:-2], "joined"] if joined and self.joins else axes
-        for axis in axes:
-            v = self._along(axis, "there", v)
+        """With ``joined`` axes by fewer, larger products of more operations, as a GPU likes them."""
+        v, stages = x, self.joined_stages if joined else self.stages
+        for stage in stages:
+            v = self._along("there", stage, v)
         v = self._mix(v.view(*x.shape[:2], -1, 2))
-        for axis in reversed(axes):
-            v = self._along(axis, "back", v)
+        for stage in reversed(stages):
+            v = self._along("back", stage, v)
         return v.view(x.shape)
 
-    def _along(self, axis: int | str, way: str, v: Tensor) -> Tensor:
+    def _along(self, way: str, stage: tuple[str, int], v: Tensor) -> Tensor:
         """Multiply one axis by its matrix (new, old): (before, old, after) -> (before, new, after)."""
-        matrix = getattr(self, f"{way}_{axis}").to(v.dtype)
-        after = math.prod(self.sizes[axis + 1 :]) if isinstance(axis, int) else 1
+        name, after = stage
+        matrix = getattr(self, f"{way}_{name}").to(v.dtype)
         if after == 1:
             return v.reshape(-1, matrix.shape[1]) @ matrix.T
         v = v.reshape(-1, matrix.shape[1], after)

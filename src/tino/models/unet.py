@@ -75,8 +75,9 @@ class Level(nn.Sequential):
     def __init__(self, axes: int, fan_in: int, fan_out: int) -> None:
         parts: list[nn.Module] = []
         for i in (fan_in, fan_out):
-            conv = SpaceThenTime(i, fan_out) if axes == 4 else Convolution(axes, i, fan_out)
-            parts += [conv, GroupNorm(GROUPS, fan_out), nn.GELU()]
+            conv = {2: Conv2d, 3: Conv3d}.get(axes)
+            parts += [conv(i, fan_out, 3, padding=1) if conv else SpaceThenTime(i, fan_out)]
+            parts += [GroupNorm(GROUPS, fan_out), nn.GELU()]
         super().__init__(*parts)
 
     def forward(self, input: Tensor, skip: Tensor | None = None) -> Tensor:
@@ -87,18 +88,21 @@ class Level(nn.Sequential):
         return v
 
 
-class Convolution(nn.Module):
-    """Of width 3 along two or three axes: (b, ..., i) -> (b, ..., o), by a layer that sees its channels in front."""
+class ChannelsLast(nn.Module):
+    """Makes a convolution of torch's take its channels last: (b, ..., i) -> (b, ..., o), by views of one memory."""
 
-    def __init__(self, axes: int, fan_in: int, fan_out: int) -> None:
-        super().__init__()
-        self.layer = {2: nn.Conv2d, 3: nn.Conv3d}[axes](fan_in, fan_out, 3, padding=1)
+    def forward(self, input: Tensor, skip: Tensor | None = None) -> Tensor:
+        """Of the input, or on the way up of the input, doubled, beside what was skipped."""
+        v = input if skip is None else torch.cat([_double(input), skip], dim=-1)
+        return super().forward(v.movedim(-1, 1)).movedim(1, -1)
 
-    def forward(self, v: Tensor, skip: Tensor | None = None) -> Tensor:
-        """Of v, or on the way up of v, doubled, beside what was skipped."""
-        if skip is not None:
-            v = torch.cat([_double(v), skip], dim=-1)
-        return self.layer(v.movedim(-1, 1)).movedim(1, -1)
+
+class Conv2d(ChannelsLast, nn.Conv2d):
+    """Over space and time in 1+1 dimensions."""
+
+
+class Conv3d(ChannelsLast, nn.Conv3d):
+    """Over space and time in 2+1 dimensions."""
 
 
 class SpaceThenTime(nn.Module):
@@ -110,7 +114,7 @@ class SpaceThenTime(nn.Module):
         self.time = nn.Conv2d(fan_out, fan_out, (3, 1), padding=(1, 0))
 
     def forward(self, v: Tensor, skip: Tensor | None = None) -> Tensor:
-        """The same; in time v is doubled after the convolution over space, which then has half as much to do."""
+        """The same; in time v is doubled after the convolution over space, which then sees half as many times of it."""
         if skip is None:
             v = self._over_space(v, self.space.weight, self.space.bias)
         else:

@@ -67,13 +67,23 @@ class Results:
     def of(self, problem: str) -> list[Entry]:
         return [entry for entry in self.entries if entry.problem == problem]
 
+    def ranked(self, problem: str) -> list[Entry]:
+        """Best first, by the seeds that all models of the problem have: another seed is other data."""
+        entries = self.of(problem)
+        shared = set.intersection(*({record["seed"] for record in entry.records} for entry in entries))
+
+        def mse(entry: Entry) -> float:
+            return fmean(r["mse_mean"] for r in entry.records if r["seed"] in shared or not shared)
+
+        return sorted(entries, key=mse)
+
     @property
     def problems(self) -> list[str]:
         return list(dict.fromkeys(entry.problem for entry in self.entries))
 
     def example(self, problem: str) -> tuple[Entry, Example] | None:
         """The most accurate model of which an example is kept, and that example."""
-        for entry in sorted(self.of(problem), key=lambda e: e.mse):
+        for entry in self.ranked(problem):
             path = self.folder / problem / f"{entry.model}-{entry.records[0]['seed']}.safetensors"
             if path.exists():
                 return entry, read_example(path)

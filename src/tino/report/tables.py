@@ -54,7 +54,7 @@ def result_row(record: Mapping[str, Any]) -> Row:
     printed = PAPER.get(record["problem"], {}).get(record["model"])
     return Row(
         problem=record["problem"],
-        model=record["model"] + (f", seed {record['seed']}" if record.get("seed") else ""),
+        model=record["model"] + (f"-{record['seed']}" if record.get("seed") else ""),  # as a result is called
         mse=short(record["mse_mean"]),
         sd=short(record["mse_sd"]),
         rel_l2=short(record["rel_l2_mean"]),
@@ -88,7 +88,6 @@ def print_table(rows: list[Row]) -> None:
             justify = "left" if key == "model" else "right"
             table.add_column(title.replace(" MSE", "\nMSE"), justify=justify, no_wrap=True)
         for r in (r for r in rows if r.problem == problem):
-            model = r.model.replace(", seed ", "-")  # as its file is called
-            cells = {**r.__dict__, "mse": f"{r.mse} ± {r.sd}", "model": model}
+            cells = {**r.__dict__, "mse": f"{r.mse} ± {r.sd}"}
             table.add_row(*(cells[key] for key in shown))
         console.print(table)
