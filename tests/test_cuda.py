@@ -24,11 +24,22 @@ def trained(train: tino.Dataset, model: str, config: tino.TrainConfig, captured:
 
 
 @pytest.mark.parametrize("model", ["spod-trtino", "don", "fno", "unet"])
-@pytest.mark.parametrize("problem", ["burgers-0.1", "heat-triangle"])
+@pytest.mark.parametrize("problem", ["burgers-0.1", "heat-triangle", "advection-diffusion-3d"])
 def test_a_captured_step_is_the_plain_one(problem, model, small_data, monkeypatch):
     train, _ = small_data(problem)
     plain, captured = (trained(train, model, CONFIG, way, monkeypatch) for way in (False, True))
     assert torch.allclose(plain, captured, rtol=0, atol=1e-4 * float(plain.abs().max()))
+
+
+@pytest.mark.parametrize("model", ["fno", "unet"])
+@pytest.mark.parametrize("problem", ["burgers-0.1", "heat-triangle", "advection-diffusion-3d"])
+def test_a_network_on_the_grid_is_the_same_function_there(problem, model, small_data):
+    train, _ = small_data(problem)
+    made = tino.build(model, train).double()
+    f, ic = train.f[:2].double(), None if train.ic is None else train.ic[:2].double()
+    here = made(f, ic)
+    there = made.cuda()(f.cuda(), None if ic is None else ic.cuda())
+    assert torch.allclose(here, there.cpu(), rtol=0, atol=1e-9 * float(here.abs().max()))
 
 
 @pytest.mark.parametrize("decay", [0.0, 1.0])
