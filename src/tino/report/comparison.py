@@ -158,10 +158,9 @@ def break_even(results: Results) -> Markup | None:
     """After how many responses data, training and prediction have cost less than the reference solver."""
     rows, solvers = [], solver_rates(results)
     for p, solver in ((p, solvers[p]) for p in results.problems if p in solvers):
-        chosen = [entry for entry in results.of(p) if of_the_family(entry.model)]
-        if not chosen:
+        entry = next((entry for entry in results.ranked(p) if of_the_family(entry.model)), None)
+        if entry is None:
             continue
-        entry = min(chosen, key=lambda e: e.mse)
         sizes = entry.records[0]["data"]
         data = (sizes["train"] + sizes["test"]) / solver.trajectories_per_second
         training, speed = entry.mean("train_seconds"), entry.mean("samples_per_second")
