@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 import tino
+from tino.models import unet
 from tino.models.unet import GroupNorm, SpaceThenTime, _double, _halve
 
 
@@ -25,9 +26,32 @@ def test_space_then_time_is_one_convolution_after_the_other():
     assert torch.allclose(layer(v.movedim(1, -1)), expected.movedim(1, -1), atol=1e-12)
 
 
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize(
+    ("plain", "by_products", "sizes", "taps"),
+    [
+        (unet._over_space, unet._over_lines, (2, 5, 6, 4, 3), (3, 3, 3)),
+        (unet._over_space, unet._OverSpace.apply, (2, 5, 6, 4, 3), (3, 3, 3)),
+        (unet._over_time, unet._OverTime.apply, (2, 5, 6, 3), (3, 1)),
+    ],
+)
+def test_by_products_a_convolution_and_its_gradients_are_the_same(plain, by_products, sizes, taps, biased):
+    torch.manual_seed(0)
+    given = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in (sizes, (7, 3, *taps), (7,))]
+    known = given if biased else given[:2]
+    ends = []
+    for way in (plain, by_products):
+        u = way(*known, *[None] * (3 - len(known)))
+        ends.append([u, *torch.autograd.grad(u.sin().sum(), known)])
+    for here, there in zip(*ends, strict=True):
+        assert torch.allclose(here, there, rtol=0, atol=1e-12 * float(here.detach().abs().max()))
+
+
 def test_halving_takes_the_largest_and_doubling_repeats():
     v = torch.arange(8.0).view(1, 2, 4, 1)
     assert _halve(v).flatten().tolist() == [5.0, 7.0]
+    grown = v[:, :, :, None, None] + 8 * torch.arange(4.0).view(1, 1, 1, 2, 2, 1)  # in four dimensions
+    assert _halve(grown).flatten().tolist() == [29.0, 31.0]
     assert _double(_halve(v)).flatten().tolist() == [5.0, 5.0, 7.0, 7.0] * 2
 
 
