@@ -26,22 +26,21 @@ def test_space_then_time_is_one_convolution_after_the_other():
     assert torch.allclose(layer(v.movedim(1, -1)), expected.movedim(1, -1), atol=1e-12)
 
 
-@pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize(
-    ("plain", "by_products", "sizes", "taps"),
+    ("plain", "by_products", "sizes", "taps", "biased"),
     [
-        (unet._over_space, unet._over_lines, (2, 5, 6, 4, 3), (3, 3, 3)),
-        (unet._over_space, unet._OverSpace.apply, (2, 5, 6, 4, 3), (3, 3, 3)),
-        (unet._over_time, unet._OverTime.apply, (2, 5, 6, 3), (3, 1)),
+        (unet._over_space, unet._over_lines, (2, 5, 6, 4, 3), (3, 3, 3), True),
+        (unet._over_space, unet._over_lines, (2, 5, 6, 4, 3), (3, 3, 3), False),
+        (unet._over_time, unet._OverTime.apply, (2, 5, 6, 3), (3, 1), True),
     ],
 )
 def test_by_products_a_convolution_and_its_gradients_are_the_same(plain, by_products, sizes, taps, biased):
     torch.manual_seed(0)
-    given = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in (sizes, (7, 3, *taps), (7,))]
-    known = given if biased else given[:2]
+    v, weight, bias = (torch.randn(s, dtype=torch.float64, requires_grad=True) for s in (sizes, (7, 3, *taps), (7,)))
+    known = [v, weight, bias] if biased else [v, weight]
     ends = []
     for way in (plain, by_products):
-        u = way(*known, *[None] * (3 - len(known)))
+        u = way(v, weight, bias if biased else None)
         ends.append([u, *torch.autograd.grad(u.sin().sum(), known)])
     for here, there in zip(*ends, strict=True):
         assert torch.allclose(here, there, rtol=0, atol=1e-12 * float(here.detach().abs().max()))

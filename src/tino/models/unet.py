@@ -16,8 +16,7 @@ from tino.models.spacetime import SpaceTime, grid_frame
 FEATURES = 32  # of the first level, as in the paper
 LEVELS = 3  # halvings: axes are padded with zeros to a multiple of 8, and cropped again
 GROUPS = 8
-LINE = 16  # points, up to which a GPU takes a whole line of space at once
-FEW = 8  # channels, up to which it does so in all it computes, not for the gradient of the weights alone
+LINE = 128  # values, up to which a GPU takes a whole line of space at once
 
 
 @dataclass(frozen=True)
@@ -118,23 +117,22 @@ class SpaceThenTime(nn.Module):
     def forward(self, v: Tensor, skip: Tensor | None = None) -> Tensor:
         """The same; in time v is doubled after the convolution over space, which then sees half as many times of it."""
         if skip is None:
-            v = self._over_space(v, self.space.weight, self.space.bias)
+            v = self._in_space(v, self.space.weight, self.space.bias)
         else:
             above, beside = self.space.weight.split([v.shape[-1], skip.shape[-1]], dim=1)
-            v = self._over_space(_double(v, range(2, 5)), above)
-            v = _double(v, (1,)) + self._over_space(skip, beside, self.space.bias)
+            v = self._in_space(_double(v, range(2, 5)), above)
+            v = _double(v, (1,)) + self._in_space(skip, beside, self.space.bias)
         over_time = _OverTime.apply if _by_products(v) else _over_time
         return over_time(v.flatten(2, 4), self.time.weight, self.time.bias).reshape(v.shape)  # of (b, t, x, y, z, c)
 
-    def _over_space(self, v: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        over_space = _over_space
-        if _by_products(v) and v.shape[-2] <= LINE:
-            over_space = _over_lines if v.shape[-1] <= FEW else _OverSpace.apply
+    def _in_space(self, v: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        lines = _by_products(v) and v.shape[-2] * v.shape[-1] <= LINE
+        over_space = _over_lines if lines else _over_space
         return over_space(v.flatten(0, 1), weight, bias).reshape(*v.shape[:-1], -1)
 
 
 def _by_products(v: Tensor) -> bool:
-    """Whether the weights' gradients are taken by larger products than cuDNN takes, which a GPU does faster."""
+    """Whether to go by larger products than cuDNN takes, which are faster where there are few channels."""
     return v.is_cuda and not torch.is_autocast_enabled("cuda")
 
 
@@ -162,57 +160,27 @@ def _neighbours(n: int, like: Tensor) -> Tensor:
     return torch.stack([torch.eye(n + 2, dtype=like.dtype, device=like.device)[k : k + n, 1:-1] for k in range(3)])
 
 
-def _gradients(
-    grad: Tensor, v: Tensor, weight: Tensor, padding: tuple[int, ...], wanted: tuple[bool, bool]
-) -> tuple[Tensor, Tensor]:
-    """Of torch's convolution, by its input v and by its weights, where wanted."""
-    ones, zeros = [1] * len(padding), [0] * len(padding)
-    by_v, by_weight, _ = torch.ops.aten.convolution_backward(
-        grad.movedim(-1, 1), v.movedim(-1, 1), weight, None, ones, padding, ones, False, zeros, 1, (*wanted, False)
-    )
-    return by_v.movedim(1, -1) if wanted[0] else by_v, by_weight
-
-
 class _OverTime(torch.autograd.Function):
     """``_over_time``, whose weights' gradient is one product for each tap."""
 
     @staticmethod
-    def forward(ctx, v: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:  # pyright: ignore
+    def forward(ctx, v: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # pyright: ignore
         ctx.save_for_backward(v, weight)
-        ctx.biased = bias is not None
         return _over_time(v, weight, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad: Tensor):  # pyright: ignore
         v, weight = ctx.saved_tensors
-        grad_v, _ = _gradients(grad, v, weight, (1, 0), (True, False))
+        by_v, _, _ = torch.ops.aten.convolution_backward(
+            *(grad.movedim(-1, 1), v.movedim(-1, 1), weight, None),  # no sizes of a bias
+            *([1, 1], [1, 0], [1, 1], False, [0, 0], 1),  # stride, padding, dilation, transposed, its padding, groups
+            [True, False, False],  # by v alone
+        )
         n, x, g = v.shape[2], v.flatten(1, 2), grad.flatten(1, 2).mT
         taps = [g[..., n:] @ x[:, :-n], g @ x, g[..., :-n] @ x[:, n:]]
         by_weight = torch.stack([tap.sum(0) for tap in taps], dim=-1)[..., None]
-        return grad_v, by_weight, grad.sum((0, 1, 2)) if ctx.biased else None
-
-
-class _OverSpace(torch.autograd.Function):
-    """``_over_space``, whose weights' gradient is that of ``_over_lines``."""
-
-    @staticmethod
-    def forward(ctx, v: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:  # pyright: ignore
-        ctx.save_for_backward(v, weight)
-        ctx.biased = bias is not None
-        return _over_space(v, weight, bias)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad: Tensor):  # pyright: ignore
-        v, weight = ctx.saved_tensors
-        grad_v, _ = _gradients(grad, v, weight, (1, 1, 1), (True, False))
-        z, (fan_out, fan_in) = v.shape[-2], weight.shape[:2]
-        along_line = weight.new_empty(1).expand(z * fan_out, z * fan_in, 3, 3)
-        _, by_line = _gradients(grad.flatten(-2), v.flatten(-2), along_line, (1, 1), (False, True))
-        by_line = by_line.unflatten(1, (z, fan_in)).unflatten(0, (z, fan_out))
-        by_weight = torch.stack([by_line.diagonal(k, 0, 2).sum(-1) for k in (-1, 0, 1)], dim=-1)
-        return grad_v, by_weight, grad.sum((0, 1, 2, 3)) if ctx.biased else None
+        return by_v.movedim(1, -1), by_weight, grad.sum((0, 1, 2))
 
 
 class GroupNorm(nn.GroupNorm):
