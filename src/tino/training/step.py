@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tino.devices import products
 from tino.errors import TinoError
 from tino.training import distributed
 from tino.training.config import TrainConfig
@@ -82,9 +83,10 @@ class Step:
         self.optimizer.zero_grad(set_to_none=True)
         total = torch.zeros((), device=samples.device)
         for part in mine.tensor_split(min(self.parts, len(mine))):
-            with torch.autocast(samples.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
-                loss = self.loss(part, times) * (factor * len(part) / len(mine))
-            (loss * self.objective.scale).backward()
+            with products(tf32=self.config.precision == "tf32"):  # here alone: SOAP's products want all digits
+                with torch.autocast(samples.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
+                    loss = self.loss(part, times) * (factor * len(part) / len(mine))
+                (loss * self.objective.scale).backward()
             total = total + loss.detach()
         if self.config.clip:
             torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip)
