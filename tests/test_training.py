@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from conftest import FAMILY, PAIRS, separable
+from pytorch_optimizer import SOAP
 
 import tino
 from tino.errors import Stopped
@@ -295,6 +296,21 @@ def test_precisions(precision, small_data):
     tino.fit(model, train, dataclasses.replace(FAST, precision=precision), show_progress=False)
     assert next(model.parameters()).dtype == torch.float32
     assert tino.evaluate(model, train).mse_mean < before
+
+
+def test_tf32_is_for_the_gradients_alone(small_data, monkeypatch):
+    """SOAP turns gradients into its bases and back by products of its own, which keep float32."""
+    train, _ = small_data("burgers-0.1")
+    seen: list[tuple[str, bool]] = []
+
+    def noted(name: str, call):
+        return lambda *a, **k: (seen.append((name, bool(torch.backends.cuda.matmul.allow_tf32))), call(*a, **k))[1]
+
+    monkeypatch.setattr(Objective, "forward", noted("gradients", Objective.forward))
+    monkeypatch.setattr(SOAP, "step", noted("update", SOAP.step))
+    config = dataclasses.replace(FAST, precision="tf32", optimizer="soap")
+    tino.fit(tino.build("spod-trtino", train), train, config, show_progress=False)
+    assert set(seen) == {("gradients", True), ("update", False)}
 
 
 def test_data_that_stay_away_give_the_same_weights(small_data, monkeypatch):
