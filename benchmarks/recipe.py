@@ -1,6 +1,6 @@
 """What matters for accuracy: the suite's recipe, mostly shortened, with one thing changed at a time.
 
-    python benchmarks/recipe.py            # 3 hours on one core, FNO's apart -> benchmarks/results/recipe.json
+    python benchmarks/recipe.py            # 4 hours on one core, FNO's apart -> benchmarks/results/recipe.json
     python benchmarks/recipe.py lorenz     # only the studies with these words in their names
 
 Each study is written when it ends, and one that has a result is not run again. Errors are those on 200 samples of
@@ -107,6 +107,11 @@ STUDIES = [
     *_on("heat-triangle", "spod-trtino", 80, AS_IT_IS | SIZES | DECAYS),
     *_on("advection-diffusion-3d", "spod-trtino", 40, AS_IT_IS | SIZES | DECAYS | {"rate 0.01": {"lr": 1e-2}}),
     *_on("advection-diffusion-3d", "spod-trtino", 200, AS_IT_IS),
+    *[
+        study
+        for epochs in (200, 300, 400, 500, 600)
+        for study in _on("advection-diffusion-3d", "spod-trtino", epochs, {"weight decay 0.3": {"weight_decay": 0.3}})
+    ],
     *_on(
         "burgers-0.1",
         "spod-trtino",
