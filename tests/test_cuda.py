@@ -38,9 +38,22 @@ def test_a_network_on_the_grid_is_the_same_function_there(problem, model, small_
     train, _ = small_data(problem)
     made = tino.build(model, train).double()
     f, ic = train.f[:2].double(), None if train.ic is None else train.ic[:2].double()
-    here = made(f, ic)
-    there = made.cuda()(f.cuda(), None if ic is None else ic.cuda())
-    assert torch.allclose(here, there.cpu(), rtol=0, atol=1e-9 * float(here.abs().max()))
+    ends = []
+    for place in ("cpu", "cuda"):
+        made.to(place)
+        u = made(f.to(place), None if ic is None else ic.to(place))
+        gradients = torch.autograd.grad(u.square().mean(), list(made.parameters()))
+        ends.append([u.cpu(), *[g.cpu() for g in gradients]])
+    for here, there in zip(*ends, strict=True):
+        assert torch.allclose(here, there, rtol=0, atol=1e-9 * max(float(here.detach().abs().max()), 1e-3))
+
+
+def test_unet_learns_in_bfloat16(small_data):
+    train, _ = small_data("advection-diffusion-3d")
+    made = tino.build("unet", train)
+    before = tino.evaluate(made, train).mse_mean
+    tino.fit(made, train, dataclasses.replace(CONFIG, precision="bfloat16"), show_progress=False)
+    assert tino.evaluate(made, train).mse_mean < before
 
 
 @pytest.mark.parametrize("decay", [0.0, 1.0])

@@ -306,11 +306,12 @@ def test_tf32_is_for_the_gradients_alone(small_data, monkeypatch):
     def noted(name: str, call):
         return lambda *a, **k: (seen.append((name, bool(torch.backends.cuda.matmul.allow_tf32))), call(*a, **k))[1]
 
-    monkeypatch.setattr(Objective, "forward", noted("gradients", Objective.forward))
+    monkeypatch.setattr(Objective, "forward", noted("forward", Objective.forward))
+    monkeypatch.setattr(torch.Tensor, "backward", noted("backward", torch.Tensor.backward))
     monkeypatch.setattr(SOAP, "step", noted("update", SOAP.step))
     config = dataclasses.replace(FAST, precision="tf32", optimizer="soap")
     tino.fit(tino.build("spod-trtino", train), train, config, show_progress=False)
-    assert set(seen) == {("gradients", True), ("update", False)}
+    assert set(seen) == {("forward", True), ("backward", True), ("update", False)}
 
 
 def test_data_that_stay_away_give_the_same_weights(small_data, monkeypatch):

@@ -27,19 +27,19 @@ def test_space_then_time_is_one_convolution_after_the_other():
 
 
 @pytest.mark.parametrize(
-    ("plain", "by_products", "sizes", "taps", "biased"),
+    ("plain", "faster", "sizes", "taps", "biased"),
     [
-        (unet._over_space, unet._over_lines, (2, 5, 6, 4, 3), (3, 3, 3), True),
-        (unet._over_space, unet._over_lines, (2, 5, 6, 4, 3), (3, 3, 3), False),
+        (unet._by_points, unet._by_lines, (2, 5, 6, 4, 3), (3, 3, 3), True),
+        (unet._by_points, unet._by_lines, (2, 5, 6, 4, 3), (3, 3, 3), False),
         (unet._over_time, unet._OverTime.apply, (2, 5, 6, 3), (3, 1), True),
     ],
 )
-def test_by_products_a_convolution_and_its_gradients_are_the_same(plain, by_products, sizes, taps, biased):
+def test_what_a_gpu_is_faster_with_is_the_same_with_the_same_gradients(plain, faster, sizes, taps, biased):
     torch.manual_seed(0)
     v, weight, bias = (torch.randn(s, dtype=torch.float64, requires_grad=True) for s in (sizes, (7, 3, *taps), (7,)))
     known = [v, weight, bias] if biased else [v, weight]
     ends = []
-    for way in (plain, by_products):
+    for way in (plain, faster):
         u = way(v, weight, bias if biased else None)
         ends.append([u, *torch.autograd.grad(u.sin().sum(), known)])
     for here, there in zip(*ends, strict=True):

@@ -16,7 +16,7 @@ from tino.models.spacetime import SpaceTime, grid_frame
 FEATURES = 32  # of the first level, as in the paper
 LEVELS = 3  # halvings: axes are padded with zeros to a multiple of 8, and cropped again
 GROUPS = 8
-LINE = 128  # values, up to which a GPU takes a whole line of space at once
+LINE = 128  # values, up to which a GPU takes a whole line of space at once (timed with TF32)
 
 
 @dataclass(frozen=True)
@@ -117,22 +117,17 @@ class SpaceThenTime(nn.Module):
     def forward(self, v: Tensor, skip: Tensor | None = None) -> Tensor:
         """The same; in time v is doubled after the convolution over space, which then sees half as many times of it."""
         if skip is None:
-            v = self._in_space(v, self.space.weight, self.space.bias)
+            v = _over_space(v, self.space.weight, self.space.bias)
         else:
             above, beside = self.space.weight.split([v.shape[-1], skip.shape[-1]], dim=1)
-            v = self._in_space(_double(v, range(2, 5)), above)
-            v = _double(v, (1,)) + self._in_space(skip, beside, self.space.bias)
-        over_time = _OverTime.apply if _by_products(v) else _over_time
+            v = _over_space(_double(v, range(2, 5)), above)
+            v = _double(v, (1,)) + _over_space(skip, beside, self.space.bias)
+        over_time = _OverTime.apply if _faster_on_gpu(v) else _over_time
         return over_time(v.flatten(2, 4), self.time.weight, self.time.bias).reshape(v.shape)  # of (b, t, x, y, z, c)
 
-    def _in_space(self, v: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        lines = _by_products(v) and v.shape[-2] * v.shape[-1] <= LINE
-        over_space = _over_lines if lines else _over_space
-        return over_space(v.flatten(0, 1), weight, bias).reshape(*v.shape[:-1], -1)
 
-
-def _by_products(v: Tensor) -> bool:
-    """Whether to go by larger products than cuDNN takes, which are faster where there are few channels."""
+def _faster_on_gpu(v: Tensor) -> bool:
+    """Whether to take the forms that a GPU is faster with; under autocast a Function of ours would meet two types."""
     return v.is_cuda and not torch.is_autocast_enabled("cuda")
 
 
@@ -141,23 +136,25 @@ def _over_time(v: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return nn.functional.conv2d(v.movedim(-1, 1), weight, bias, padding=(1, 0)).movedim(1, -1)
 
 
-def _over_space(v: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _over_space(v: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """(b, t, x, y, z, i) -> (b, t, x, y, z, o)."""
+    lines = _faster_on_gpu(v) and v.shape[-2] * v.shape[-1] <= LINE
+    return (_by_lines if lines else _by_points)(v.flatten(0, 1), weight, bias).reshape(*v.shape[:-1], -1)
+
+
+def _by_points(v: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """(n, x, y, z, i) -> (n, x, y, z, o)."""
     return nn.functional.conv3d(v.movedim(-1, 1), weight, bias, padding=1).movedim(1, -1)
 
 
-def _over_lines(v: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+def _by_lines(v: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """The same over the plane of x and y, where the channels are those of a whole line along z."""
     z, fan_out = v.shape[-2], len(weight)
-    along_line = torch.einsum("ocxyk,kzw->zowcxy", weight, _neighbours(z, weight)).flatten(2, 3).flatten(0, 1)
+    reads = torch.eye(z + 2, dtype=v.dtype, device=v.device)[:, 1:-1].unfold(0, z, 1)  # tap k reads w for z: (k, w, z)
+    along_line = torch.einsum("ocxyk,kwz->zowcxy", weight, reads).reshape(z * fan_out, -1, 3, 3)
     bias = None if bias is None else bias.repeat(z)
     v = nn.functional.conv2d(v.flatten(-2).movedim(-1, 1), along_line, bias, padding=1)
     return v.movedim(1, -1).unflatten(-1, (z, fan_out))
-
-
-def _neighbours(n: int, like: Tensor) -> Tensor:
-    """1 where tap k of an output point z reads the input point w, of n along a line: (k, z, w)."""
-    return torch.stack([torch.eye(n + 2, dtype=like.dtype, device=like.device)[k : k + n, 1:-1] for k in range(3)])
 
 
 class _OverTime(torch.autograd.Function):
@@ -172,15 +169,11 @@ class _OverTime(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad: Tensor):  # pyright: ignore
         v, weight = ctx.saved_tensors
-        by_v, _, _ = torch.ops.aten.convolution_backward(
-            *(grad.movedim(-1, 1), v.movedim(-1, 1), weight, None),  # no sizes of a bias
-            *([1, 1], [1, 0], [1, 1], False, [0, 0], 1),  # stride, padding, dilation, transposed, its padding, groups
-            [True, False, False],  # by v alone
-        )
+        by_v = _over_time(grad, weight.transpose(0, 1).flip(2), None)
         n, x, g = v.shape[2], v.flatten(1, 2), grad.flatten(1, 2).mT
         taps = [g[..., n:] @ x[:, :-n], g @ x, g[..., :-n] @ x[:, n:]]
         by_weight = torch.stack([tap.sum(0) for tap in taps], dim=-1)[..., None]
-        return by_v.movedim(1, -1), by_weight, grad.sum((0, 1, 2))
+        return by_v, by_weight, grad.sum((0, 1, 2))
 
 
 class GroupNorm(nn.GroupNorm):

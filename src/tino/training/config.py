@@ -44,7 +44,7 @@ class TrainConfig:
     patience: int = 0
     """Stop early after this many looks (one a hundredth of the training) without a better validation; 0 never."""
     precision: str = "float32"
-    """float32; tf32 or bfloat16 (faster products on a GPU, fewer digits); float64."""
+    """float32; tf32 or bfloat16 (faster products for the gradients on a GPU, fewer digits); float64."""
     save_every: float = 30.0
     """Seconds between two checkpoints."""
     seed: int = 0
