@@ -72,7 +72,7 @@ def _on(problem: str, model: str, epochs: int, changes: dict[str, dict[str, Any]
 
 AS_IT_IS: dict[str, dict[str, Any]] = {"as it is": {}}
 DECAYS: dict[str, dict[str, Any]] = {f"weight decay {decay:g}": {"weight_decay": decay} for decay in (0.3, 1.0)}
-TABLES = {"weight decay 0.3": DECAYS["weight decay 0.3"]}  # which the tables use in two and three dimensions
+WITH_DECAY = {"weight decay 0.3": DECAYS["weight decay 0.3"]}  # as in the tables of two and three dimensions
 SIZES: dict[str, dict[str, Any]] = {
     **{f"inputs summing up to {size:g}": {"size": size} for size in (10.0, 250.0)},
     **{f"first layer beginning at {first:g}": {"first": first} for first in (0.05, 2.0)},
@@ -111,7 +111,7 @@ STUDIES = [
     *[
         study
         for epochs in (200, 300, 400, 500, 600)
-        for study in _on("advection-diffusion-3d", "spod-trtino", epochs, TABLES)
+        for study in _on("advection-diffusion-3d", "spod-trtino", epochs, WITH_DECAY)
     ],
     *_on(
         "burgers-0.1",
