@@ -9,7 +9,10 @@ import tino
 from tino.training.loop import Training
 from tino.training.step import Step
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
+    pytest.mark.filterwarnings("ignore::tino.TinoWarning"),  # very coarse grids
+]
 
 CONFIG = tino.TrainConfig(steps=40, batch_size=12, times=0, optimizer="adam", device="cuda")
 
@@ -26,16 +29,16 @@ def trained(train: tino.Dataset, model: str, config: tino.TrainConfig, captured:
 
 @pytest.mark.parametrize("model", ["spod-trtino", "don", "fno", "unet"])
 @pytest.mark.parametrize("problem", ["burgers-0.1", "heat-triangle", "advection-diffusion-3d"])
-def test_a_captured_step_is_the_plain_one(problem, model, small_data, monkeypatch):
-    train, _ = small_data(problem)
+def test_a_captured_step_is_the_plain_one(problem, model, tiny_data, monkeypatch):
+    train, _ = tiny_data(problem)
     plain, captured = (trained(train, model, CONFIG, way, monkeypatch) for way in (False, True))
     assert torch.allclose(plain, captured, rtol=0, atol=1e-4 * float(plain.abs().max()))
 
 
 @pytest.mark.parametrize("model", ["fno", "unet"])
 @pytest.mark.parametrize("problem", ["burgers-0.1", "heat-triangle", "advection-diffusion-3d"])
-def test_a_network_on_the_grid_is_the_same_function_there(problem, model, small_data):
-    train, _ = small_data(problem)
+def test_a_network_on_the_grid_is_the_same_function_there(problem, model, tiny_data):
+    train, _ = tiny_data(problem)
     made = tino.build(model, train).double()
     f, ic = train.f[:2].double(), None if train.ic is None else train.ic[:2].double()
     ends = []
@@ -48,8 +51,8 @@ def test_a_network_on_the_grid_is_the_same_function_there(problem, model, small_
         assert torch.allclose(here, there, rtol=0, atol=1e-9 * max(float(here.detach().abs().max()), 1e-3))
 
 
-def test_unet_learns_in_bfloat16(small_data):
-    train, _ = small_data("advection-diffusion-3d")
+def test_unet_learns_in_bfloat16(tiny_data):
+    train, _ = tiny_data("advection-diffusion-3d")
     made = tino.build("unet", train)
     before = tino.evaluate(made, train).mse_mean
     tino.fit(made, train, dataclasses.replace(CONFIG, precision="bfloat16"), show_progress=False)

@@ -9,27 +9,6 @@ from tino.paper import PAPER
 CELLS = [(problem, model) for problem, row in PAPER.items() for model in row]
 
 
-@pytest.fixture(scope="module")
-def tiny_data(own_cache):
-    """name -> (train, test): 12 and 2 pairs on a very coarse grid."""
-    made = {}
-
-    def get(name: str) -> tuple[tino.Dataset, tino.Dataset]:
-        if name not in made:
-            axes = tino.problem(name).outputs.points.shape[1]
-            options = [
-                {"n_t": 40},
-                {"n_t": 16, "resolution": 16},
-                {"n_t": 10, "resolution": 10},
-                {"n_t": 8, "resolution": 8},
-            ]
-            chosen = options[axes] if name != "navier-stokes-ic" else {"resolution": 10}
-            made[name] = tino.dataset(tino.problem(name, **chosen), train=12, test=2, show_progress=False)
-        return made[name]
-
-    return get
-
-
 def test_all_94_are_here():
     assert len(CELLS) == 94
 

@@ -111,6 +111,18 @@ def test_the_paper_s_best_is_its_own_where_we_have_no_result(folder):
     assert alone["trtino"][1][0].mark == ""  # better than no other
 
 
+def test_a_model_trained_for_another_length_says_so(folder):
+    write_json(folder / "duffing" / "fno-0.json", record("duffing", "fno", 3e-6, epochs=4, steps=20))
+    part = sections(read_results(folder))[0]
+    rows = {row[0][0].text: row for row in part.errors.rows}
+    assert Line("4 epochs", quiet=True) in rows["fno"][1]
+    assert not any("epochs" in line.text for model in ("don", "trtino") for line in rows[model][1])
+    alike = "of batches of 200 ({} steps) at all times, soap at rate 0.005, tf32"
+    assert part.notes[0] == (
+        f"Recipe. duffing: fno 4 epochs {alike.format(20)}; don, trtino 10 epochs {alike.format(50)}."
+    )
+
+
 def test_costs_and_the_break_even_by_hand(folder):
     results = read_results(folder)
     assert {name: (found.rate, found.device) for name, found in solver_rates(results).items()} == {

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import mode
 from typing import Any
 
 from tino.files import read_json
@@ -71,6 +72,7 @@ def _column(results: Results, problem: str) -> dict[str, Cell]:
     entries, printed = {entry.model: entry for entry in results.of(problem)}, PAPER.get(problem, {})
     ours = _marks([entry.model for entry in results.ranked(problem)] if entries else [])
     theirs = _marks(sorted(printed, key=lambda model: printed[model][0]))
+    usual = mode(record["epochs"] for entry in entries.values() for record in entry.records) if entries else 0
     cells = {}
     for model in dict.fromkeys([*printed, *entries]):
         lines = []
@@ -79,6 +81,8 @@ def _column(results: Results, problem: str) -> dict[str, Cell]:
             if entry.spread:
                 low, high = map(short, entry.spread)
                 lines.append(Line(f"{len(entry.records)} seeds: {low} … {high}", quiet=True))
+            if (epochs := {record["epochs"] for record in entry.records}) != {usual}:
+                lines.append(Line(f"{', '.join(map(str, sorted(epochs)))} epochs", quiet=True))
         if model in printed:
             mse, sd = map(short, printed[model])
             lines.append(Line(f"paper {mse} ± {sd}", theirs.get(model, ""), quiet=True))
@@ -182,8 +186,12 @@ def recipe(results: Results, problems: Sequence[str]) -> str:
     """How the models of these problems were trained, those alike together."""
     said: dict[str, list[str]] = {}
     for p in problems:
-        told = {_recipe(record) for entry in results.of(p) for record in entry.records}
-        said.setdefault("; or ".join(sorted(told)), []).append(p)
+        told: dict[str, dict[str, None]] = {}
+        for entry in results.of(p):
+            for record in entry.records:
+                told.setdefault(_recipe(record), {})[entry.model] = None
+        each = (f"{', '.join(models)} {text}" for text, models in told.items())
+        said.setdefault("; ".join(each) if len(told) > 1 else next(iter(told)), []).append(p)
     return " ".join(f"{', '.join(names)}: {text}." for text, names in said.items())
 
 
