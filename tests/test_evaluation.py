@@ -47,6 +47,21 @@ def test_inputs_are_checked(change, message, small_data):
         tino.predict(tino.build("tino", train), change(test.f))
 
 
+def test_predictions_have_all_digits_whatever_torch_is_set_to(small_data, monkeypatch):
+    _, test = small_data("duffing")
+    seen = []
+
+    class Asked(torch.nn.Module):
+        def forward(self, f: torch.Tensor) -> torch.Tensor:
+            seen.append((torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32))
+            return f
+
+    monkeypatch.setattr("torch.backends.cudnn.allow_tf32", True)  # torch's own default
+    tino.predict(Asked(), test.f)
+    assert seen == [(False, False)]
+    assert torch.backends.cudnn.allow_tf32
+
+
 def test_other_grids_and_answers_are_refused(small_data):
     train, test = small_data("burgers-0.1")
     model = tino.build("tino", train)

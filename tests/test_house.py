@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import tino
 from tino.bench import Cell, paper_config, recipe
@@ -134,8 +135,11 @@ def test_the_diagnosis_page_is_the_measured_one():
 def test_the_results_page_is_the_measured_one():
     page = script("results_page")
     text = page.PAGE.read_text(encoding="utf-8")
-    for mark, content in page.pieces(read_results(page.RESULTS)).items():
+    results = read_results(page.RESULTS)
+    for mark, content in page.pieces(results).items():
         assert f"<!-- {mark}: written by benchmarks/results_page.py -->\n{content}\n<!-- end of {mark} -->" in text
+    with Image.open(page.PICTURE) as picture:
+        assert picture.info["Description"] == page.drawn_from(results)
 
 
 # docs/results.md explains it

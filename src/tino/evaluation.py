@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tino.data import Dataset, check_values
+from tino.devices import products
 from tino.errors import TinoError
 from tino.metrics import mse, relative_l2
 from tino.models.operator import Operator, call, model_name
@@ -66,7 +67,7 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
     training = model.training
     model.eval()
     parts = []
-    with torch.no_grad():
+    with torch.no_grad(), products(tf32=False):
         for first in range(0, len(f), size):
             part = f[first : first + size].to(at.device, at.dtype)
             state = None if ic is None else ic[first : first + size].to(at.device, at.dtype)

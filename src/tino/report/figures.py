@@ -23,9 +23,10 @@ from tino.runs import Run
 DPI = 110
 
 
-def png(figure: Figure) -> bytes:
+def png(figure: Figure, description: str | None = None) -> bytes:
+    """The picture, with a description inside where one is given."""
     data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=DPI, metadata={"Software": None})
+    figure.savefig(data, format="png", dpi=DPI, metadata={"Software": None, "Description": description})
     return data.getvalue()
 
 

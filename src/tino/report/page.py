@@ -24,9 +24,9 @@ figure { margin: 1rem 0; } figcaption, .small { color: #666; font-size: .9em; }
 """
 
 
-def keep(figure: Figure, path: Path) -> bytes:
+def keep(figure: Figure, path: Path, description: str | None = None) -> bytes:
     """Write the figure as a PNG file -> its bytes."""
-    data = png(figure)
+    data = png(figure, description)
     with whole_file(path) as part:
         part.write_bytes(data)
     return data
