@@ -37,6 +37,7 @@ def test_every_command_explains_itself(command, capsys):
     text = answer(capsys)
     assert f"usage: tino {command}" in text
     assert "--json" in text
+    assert "None" not in text  # how Python spells it
 
 
 def test_no_command_shows_help(capsys):

@@ -3,10 +3,12 @@
 import os
 import sys
 import warnings
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, get_args
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, subcommand
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from tino.commands.data import Diagnose, Generate, Problems, Show
 from tino.commands.models import Bench, Certify, Evaluate, Models, Report, Train
@@ -32,6 +34,25 @@ Command = (
 )
 
 
+TYPES = ConstructorRegistry()
+
+
+@TYPES.primitive_rule
+def _may_be_left_out(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
+    """An option such as ``int | None`` reads as INT in the help, not as {None}|INT."""
+    kinds = set(get_args(info.type))
+    kind = next((kind for kind in (int, float, str, Path) if kinds == {kind, type(None)}), None)
+    if kind is None:
+        return None
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=kind.__name__.upper(),
+        instance_from_str=lambda given: kind(given[0]),
+        is_instance=lambda value: value is None or isinstance(value, kind),
+        str_from_instance=lambda value: ["none" if value is None else str(value)],
+    )
+
+
 def run(arguments: list[str]) -> int:
     """Run one command -> the exit status: 0, 1 for a failed check, 2 for a wrong call, 130 for Ctrl-C."""
     if arguments == ["--version"]:
@@ -46,6 +67,7 @@ def run(arguments: list[str]) -> int:
                 description=ABOUT,
                 args=arguments or ["--help"],
                 config=(FlagCreatePairsOff,),
+                registry=TYPES,
             )
             command.run()
         except BrokenPipeError:  # the reader of our output has enough
