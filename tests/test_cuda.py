@@ -17,6 +17,12 @@ pytestmark = [
 CONFIG = tino.TrainConfig(steps=40, batch_size=12, times=0, optimizer="adam", device="cuda")
 
 
+@pytest.fixture
+def train_of(small_data, tiny_data):
+    """name -> training set; coarser where the networks on the grid take long on a CPU."""
+    return lambda name: (tiny_data if name == "advection-diffusion-3d" else small_data)(name)[0]
+
+
 def trained(train: tino.Dataset, model: str, config: tino.TrainConfig, captured: bool, monkeypatch) -> torch.Tensor:
     with monkeypatch.context() as patched:
         if not captured:
@@ -29,16 +35,16 @@ def trained(train: tino.Dataset, model: str, config: tino.TrainConfig, captured:
 
 @pytest.mark.parametrize("model", ["spod-trtino", "don", "fno", "unet"])
 @pytest.mark.parametrize("problem", ["burgers-0.1", "heat-triangle", "advection-diffusion-3d"])
-def test_a_captured_step_is_the_plain_one(problem, model, tiny_data, monkeypatch):
-    train, _ = tiny_data(problem)
+def test_a_captured_step_is_the_plain_one(problem, model, train_of, monkeypatch):
+    train = train_of(problem)
     plain, captured = (trained(train, model, CONFIG, way, monkeypatch) for way in (False, True))
     assert torch.allclose(plain, captured, rtol=0, atol=1e-4 * float(plain.abs().max()))
 
 
 @pytest.mark.parametrize("model", ["fno", "unet"])
 @pytest.mark.parametrize("problem", ["burgers-0.1", "heat-triangle", "advection-diffusion-3d"])
-def test_a_network_on_the_grid_is_the_same_function_there(problem, model, tiny_data):
-    train, _ = tiny_data(problem)
+def test_a_network_on_the_grid_is_the_same_function_there(problem, model, train_of):
+    train = train_of(problem)
     made = tino.build(model, train).double()
     f, ic = train.f[:2].double(), None if train.ic is None else train.ic[:2].double()
     ends = []
@@ -51,8 +57,8 @@ def test_a_network_on_the_grid_is_the_same_function_there(problem, model, tiny_d
         assert torch.allclose(here, there, rtol=0, atol=1e-9 * max(float(here.detach().abs().max()), 1e-3))
 
 
-def test_unet_learns_in_bfloat16(tiny_data):
-    train, _ = tiny_data("advection-diffusion-3d")
+def test_unet_learns_in_bfloat16(train_of):
+    train = train_of("advection-diffusion-3d")
     made = tino.build("unet", train)
     before = tino.evaluate(made, train).mse_mean
     tino.fit(made, train, dataclasses.replace(CONFIG, precision="bfloat16"), show_progress=False)

@@ -1,11 +1,14 @@
 """Scores by the paper's formulas, and checks at the border."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from conftest import separable
 
 import tino
+from tino.devices import products
 
 
 def test_scores_are_the_paper_s_formulas(small_data):
@@ -47,7 +50,7 @@ def test_inputs_are_checked(change, message, small_data):
         tino.predict(tino.build("tino", train), change(test.f))
 
 
-def test_predictions_have_all_digits_whatever_torch_is_set_to(small_data, monkeypatch):
+def test_predictions_have_all_digits_whatever_torch_is_set_to(small_data):
     _, test = small_data("duffing")
     seen = []
 
@@ -56,10 +59,27 @@ def test_predictions_have_all_digits_whatever_torch_is_set_to(small_data, monkey
             seen.append((torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32))
             return f
 
-    monkeypatch.setattr("torch.backends.cudnn.allow_tf32", True)  # torch's own default
-    tino.predict(Asked(), test.f)
+    with products(tf32=True):
+        tino.predict(Asked(), test.f)
+        assert torch.backends.cudnn.allow_tf32
+        assert torch.backends.cuda.matmul.allow_tf32
     assert seen == [(False, False)]
-    assert torch.backends.cudnn.allow_tf32
+
+
+@pytest.mark.parametrize("chosen", ["matmul", "conv"])
+@pytest.mark.parametrize("precision", ["tf32", "ieee"])
+def test_torch_s_newer_names_of_these_switches_are_kept_too(chosen, precision):
+    cudnn: Any = torch.backends.cudnn
+    switches: dict[str, Any] = {"matmul": torch.backends.cuda.matmul, "conv": cudnn.conv}
+    before = switches[chosen].fp32_precision
+    switches[chosen].fp32_precision = precision
+    try:
+        values = [switch.fp32_precision for switch in switches.values()]
+        with products(tf32=False):
+            assert not any(switch.fp32_precision == "tf32" for switch in switches.values())
+        assert [switch.fp32_precision for switch in switches.values()] == values
+    finally:
+        switches[chosen].fp32_precision = before
 
 
 def test_other_grids_and_answers_are_refused(small_data):

@@ -42,7 +42,7 @@ def record(problem: str, model: str, mse: float, seed: int = 0, **others: Any) -
         "batch_size": 200,
         "lr": 5e-3,
         "optimizer": "soap",
-        "training": {"times": 0, "precision": "tf32", "weight_decay": 0.0},
+        "training": {"epochs": 10, "times": 0, "precision": "tf32", "weight_decay": 0.0},
         "train_seconds": 20.0,
         "seconds_per_epoch": 1.5,
         "samples_per_second": 1000.0,
@@ -112,15 +112,18 @@ def test_the_paper_s_best_is_its_own_where_we_have_no_result(folder):
 
 
 def test_a_model_trained_for_another_length_says_so(folder):
-    write_json(folder / "duffing" / "fno-0.json", record("duffing", "fno", 3e-6, epochs=4, steps=20))
+    short = record("duffing", "fno", 3e-6, epochs=4, steps=20)
+    short["training"]["epochs"] = 4
+    write_json(folder / "duffing" / "fno-0.json", short)
     part = sections(read_results(folder))[0]
     rows = {row[0][0].text: row for row in part.errors.rows}
     assert Line("4 epochs", quiet=True) in rows["fno"][1]
     assert not any("epochs" in line.text for model in ("don", "trtino") for line in rows[model][1])
     alike = "of batches of 200 ({} steps) at all times, soap at rate 0.005, tf32"
-    assert part.notes[0] == (
-        f"Recipe. duffing: fno 4 epochs {alike.format(20)}; don, trtino 10 epochs {alike.format(50)}."
-    )
+    assert part.notes[0] == f"Recipe. duffing: 10 epochs {alike.format(50)}; fno: 4 epochs {alike.format(20)}."
+    by_budget = record("duffing", "fno", 3e-6, epochs=4, steps=20)  # the same was asked of it
+    write_json(folder / "duffing" / "fno-0.json", by_budget)
+    assert not any("epochs" in line.text for row in sections(read_results(folder))[0].errors.rows for line in row[1])
 
 
 def test_costs_and_the_break_even_by_hand(folder):

@@ -49,7 +49,7 @@ def _may_be_left_out(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None
         metavar=kind.__name__.upper(),
         instance_from_str=lambda given: kind(given[0]),
         is_instance=lambda value: value is None or isinstance(value, kind),
-        str_from_instance=lambda value: ["none" if value is None else str(value)],
+        str_from_instance=lambda value: ["left out" if value is None else str(value)],
     )
 
 

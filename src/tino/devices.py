@@ -29,12 +29,17 @@ def pick_device(name: str | torch.device) -> torch.device:
 @contextmanager
 def products(tf32: bool = False) -> Iterator[None]:
     """Whether matrix products and convolutions on a GPU may drop to TF32's 10 bits for the time of a block."""
-    places: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
-    before = [place.allow_tf32 for place in places]
+    cudnn: Any = torch.backends.cudnn
+    places, name, value = (torch.backends.cuda.matmul, cudnn), "allow_tf32", tf32
+    try:
+        before = [getattr(place, name) for place in places]
+    except RuntimeError:  # the program has used torch's newer names, after which torch refuses the older ones
+        places, name, value = (places[0], cudnn.conv), "fp32_precision", "tf32" if tf32 else "ieee"
+        before = [getattr(place, name) for place in places]
     for place in places:
-        place.allow_tf32 = tf32
+        setattr(place, name, value)
     try:
         yield
     finally:
-        for place, value in zip(places, before, strict=True):
-            place.allow_tf32 = value
+        for place, earlier in zip(places, before, strict=True):
+            setattr(place, name, earlier)

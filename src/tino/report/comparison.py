@@ -72,7 +72,7 @@ def _column(results: Results, problem: str) -> dict[str, Cell]:
     entries, printed = {entry.model: entry for entry in results.of(problem)}, PAPER.get(problem, {})
     ours = _marks([entry.model for entry in results.ranked(problem)] if entries else [])
     theirs = _marks(sorted(printed, key=lambda model: printed[model][0]))
-    usual = mode(record["epochs"] for entry in entries.values() for record in entry.records) if entries else 0
+    usual = mode(_length(record) for entry in entries.values() for record in entry.records) if entries else ()
     cells = {}
     for model in dict.fromkeys([*printed, *entries]):
         lines = []
@@ -81,13 +81,19 @@ def _column(results: Results, problem: str) -> dict[str, Cell]:
             if entry.spread:
                 low, high = map(short, entry.spread)
                 lines.append(Line(f"{len(entry.records)} seeds: {low} … {high}", quiet=True))
-            if (epochs := {record["epochs"] for record in entry.records}) != {usual}:
-                lines.append(Line(f"{', '.join(map(str, sorted(epochs)))} epochs", quiet=True))
+            if any(_length(record) != usual for record in entry.records):
+                epochs = sorted({record["epochs"] for record in entry.records})
+                lines.append(Line(f"{', '.join(map(str, epochs))} epochs", quiet=True))
         if model in printed:
             mse, sd = map(short, printed[model])
             lines.append(Line(f"paper {mse} ± {sd}", theirs.get(model, ""), quiet=True))
         cells[model] = tuple(lines)
     return cells
+
+
+def _length(record: dict[str, Any]) -> tuple[Any, ...]:
+    """What was asked for, of a training's length."""
+    return tuple(record["training"].get(key) for key in ("epochs", "steps", "budget"))
 
 
 def _marks(order: list[str]) -> dict[str, str]:
@@ -183,15 +189,15 @@ def break_even(results: Results) -> Markup | None:
 
 
 def recipe(results: Results, problems: Sequence[str]) -> str:
-    """How the models of these problems were trained, those alike together."""
+    """How the models of these problems were trained, those alike together, most models first."""
     said: dict[str, list[str]] = {}
     for p in problems:
-        told: dict[str, dict[str, None]] = {}
+        told: dict[str, list[str]] = {}
         for entry in results.of(p):
-            for record in entry.records:
-                told.setdefault(_recipe(record), {})[entry.model] = None
-        each = (f"{', '.join(models)} {text}" for text, models in told.items())
-        said.setdefault("; ".join(each) if len(told) > 1 else next(iter(told)), []).append(p)
+            for text in {_recipe(record) for record in entry.records}:
+                told.setdefault(text, []).append(entry.model)
+        most, *others = sorted(told, key=lambda text: -len(told[text]))
+        said.setdefault("; ".join([most, *[f"{', '.join(told[text])}: {text}" for text in others]]), []).append(p)
     return " ".join(f"{', '.join(names)}: {text}." for text, names in said.items())
 
 
