@@ -128,7 +128,8 @@ class Training:
             rate = (self.step - first) / max(looked - begun, 1e-9)
             losses = self.history.loss  # none before the end of the first epoch
             latest = f"loss {losses[-1]:.2e}, " if losses else ""
-            advance(self.done() * self.length - shown, f"{latest}{rate:.0f} steps/s")
+            speed = f"{1 / rate:.1f} s a step" if 0 < rate < 1 else f"{rate:.0f} steps/s"
+            advance(self.done() * self.length - shown, f"{latest}{speed}")
             shown = self.done() * self.length
             if log is not None and losses:
                 log(self.step, {"loss": losses[-1], "lr": self.history.lr[-1], "validation": self.last_loss})
