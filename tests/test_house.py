@@ -142,18 +142,12 @@ def test_the_results_page_is_the_measured_one():
         assert picture.info["Description"] == page.drawn_from(results)
 
 
-# docs/results.md explains it
-SHORTER = {("advection-diffusion-3d", "unet"): 40}  # epochs
-
-
 def test_the_stored_results_are_of_the_suite_s_recipe():
     held_out = script("recipe").HELD_OUT
     results = read_results(ROOT / "results" / "paper")
     for record in (record for entry in results.entries for record in entry.records):
         cell = Cell(record["problem"], record["model"], record["seed"])
-        planned = recipe(paper_config(cell, tino.TrainConfig()), cell.seed)
-        epochs = SHORTER.get((cell.problem, cell.model), planned["epochs"])
-        assert record["training"] == {**planned, "epochs": epochs}, cell
+        assert record["training"] == recipe(paper_config(cell, tino.TrainConfig()), cell.seed), cell
         assert record["data"] == {"options": {}, "train": 1000, "test": 200}
         assert cell.seed != held_out, "its test samples are those that the recipe was chosen on"
         assert len(record["rel_l2"]) == (1800 if cell.problem == "navier-stokes-ic" else 200)
