@@ -1,7 +1,7 @@
 """What training costs: epochs and time to an error beside neuraloperator's FNO, steps on a GPU, slopes.
 
     python benchmarks/training.py cpu            # 10 minutes on 2 cores -> benchmarks/results/training-cpu.json
-    python benchmarks/training.py cuda           # 4 minutes -> benchmarks/results/training-cuda.json
+    python benchmarks/training.py cuda           # 6 minutes -> benchmarks/results/training-cuda.json
     python benchmarks/training.py cpu slopes     # one part again, into the same file
     python benchmarks/training.py --page         # the tables and the plot of docs/training.md from both files
 
@@ -223,6 +223,26 @@ def precisions(device: str) -> Found:
     return found
 
 
+def compiled(device: str) -> Found:
+    """A step of the networks on the grid in three dimensions at batch 100, in TF32, as it is and compiled."""
+    train, _ = tino.dataset(tino.problem("advection-diffusion-3d"), train=100, test=1, device=device)
+    found: Found = {}
+    for model in ("unet", "fno"):
+        row: Found = {}
+        for way in (False, True):
+            options = {"optimizer": "adam", "times": 0, "precision": "tf32", "device": device}
+            one = Steps(model, train, tino.TrainConfig(**options, compile=way))
+            first = one.seconds(1, 1)
+            one.epochs(5)  # an epoch is a step
+            kind = "compiled" if way else "plain"
+            row[kind] = {"first_seconds": first, "ms": 1e3 * one.seconds(5, 3)}
+            del one
+            torch.cuda.empty_cache()
+        found[model] = {**row, "compiled_over_plain": row["compiled"]["ms"] / row["plain"]["ms"]}
+        print(model, found[model], flush=True)
+    return found
+
+
 # -- on either ------------------------------------------------------------------------------------------------
 
 
@@ -266,7 +286,7 @@ def made_up(samples: int, n_t: int, sensors: int, modes: int) -> tino.Dataset:
 
 PARTS: dict[str, dict[str, Callable[[str], Found]]] = {
     "cpu": {"epochs": epochs, "time-to-goal": time_to_goal, "slopes": slopes},
-    "cuda": {"steps": steps, "precisions": precisions, "slopes": slopes},
+    "cuda": {"steps": steps, "precisions": precisions, "compiled": compiled, "slopes": slopes},
 }
 
 

@@ -54,6 +54,15 @@ def precision_table() -> list[str]:
     return lines
 
 
+def compiled_table() -> list[str]:
+    lines = ["| a step at batch 100 | ms | compiled | ratio | the first step |", "|---|---|---|---|---|"]
+    for name, row in results("training-cuda")["compiled"].items():
+        if isinstance(row, dict):
+            ms = f"{row['plain']['ms']:.0f} | {row['compiled']['ms']:.0f} | {row['compiled_over_plain']:.2f}"
+            lines.append(f"| {name} | {ms} | {row['compiled']['first_seconds']:.0f} s |")
+    return lines
+
+
 def slope_table() -> list[str]:
     lines = ["| time of an epoch against | from | to | slope, 2 cores | slope, H200 |", "|---|---|---|---|---|"]
     cpu, gpu = results("training-cpu")["slopes"], results("training-cuda")["slopes"]
@@ -73,6 +82,7 @@ TABLES = {
     "epochs": epoch_table,
     "steps": step_table,
     "precisions": precision_table,
+    "compiled": compiled_table,
     "slopes": slope_table,
     "kills": kill_line,
 }

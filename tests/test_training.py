@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import shutil
 
 import pytest
 import torch
@@ -377,3 +378,34 @@ def test_a_loss_is_told_once_there_is_one(small_data, monkeypatch):
     assert not any("nan" in note for note in notes)
     assert "loss" not in notes[0]
     assert "loss" in notes[-1]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, of torch.jit
+def test_a_compiled_training_ends_where_a_plain_one_does(small_data):
+    train, _ = small_data("burgers-0.1")
+    ends = []
+    for compiled in (False, True):
+        model = tino.build("pod-don", train)
+        config = dataclasses.replace(FAST, optimizer="adam", epochs=4, times=0, compile=compiled)
+        tino.fit(model, train, config, show_progress=False)
+        ends.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    assert torch.allclose(*ends, rtol=0, atol=1e-3 * float(ends[0].abs().max()))
+
+
+def test_where_torch_cannot_compile_the_error_says_what_to_do(small_data, monkeypatch):
+    from torch._dynamo.exc import TorchDynamoException
+
+    train, _ = small_data("burgers-0.1")
+
+    def refuses(objective):
+        class Refusing(torch.nn.Module):
+            def forward(self, *_):
+                raise TorchDynamoException("no compiler found\nand a long story")
+
+        return Refusing()
+
+    monkeypatch.setattr(torch, "compile", refuses)
+    config = dataclasses.replace(FAST, compile=True)
+    with pytest.raises(tino.TinoError, match=r"leave out --compile \(no compiler found\)$"):
+        tino.fit(tino.build("don", train), train, config, show_progress=False)

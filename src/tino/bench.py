@@ -108,24 +108,17 @@ def result(run: Run, seed: int) -> dict[str, Any]:
         **{key: run.scores[key] for key in ("mse_mean", "mse_sd", "rel_l2_mean", "rel_l2")},
         **{key: run.certificate[key] for key in ("causal", "time_invariant", "leak", "defect")},
         "optimizer": run.record["training"]["optimizer"],
-        "training": recipe(TrainConfig(**run.record["training"]), seed),
+        "training": replace(TrainConfig(**run.record["training"]), seed=seed).recipe(),
         "dataset_sha256": run.record["data"]["checksum"],
         "parameters_sha256": run.record["data"]["parameters_sha256"],
         "data": {key: run.record["data"][key] for key in ("options", "train", "test")},
     }
 
 
-def recipe(config: TrainConfig, seed: int) -> dict[str, Any]:
-    """The options that a cell's result depends on."""
-    return {
-        key: value for key, value in asdict(replace(config, seed=seed)).items() if key not in ("device", "save_every")
-    }
-
-
 def _asked_for(record: dict[str, Any], data: DataOptions, config: TrainConfig) -> bool:
     """Whether a result is of these training and data options."""
     sizes = {"options": data.options(), "train": data.train, "test": data.test}
-    return record.get("training") == recipe(config, config.seed) and record.get("data") == sizes
+    return record.get("training") == config.recipe() and record.get("data") == sizes
 
 
 def run_bench(

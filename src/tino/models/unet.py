@@ -1,12 +1,12 @@
 """The U-Net on space-time in 1+1, 2+1 and 3+1 dimensions."""
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn.grad import conv2d_weight, conv3d_weight
 
 from tino.data import Dataset
 from tino.errors import TinoError
@@ -17,6 +17,7 @@ FEATURES = 32  # of the first level, as in the paper
 LEVELS = 3  # halvings: axes are padded with zeros to a multiple of 8, and cropped again
 GROUPS = 8
 LINE = 128  # values, up to which a GPU takes a whole line of space at once (timed with TF32)
+FEW = 32  # channels, up to which it takes two points at once
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,8 @@ class Unet(Operator):
         v = self.down[-1](v)
         for level, skip in zip(self.up, reversed(skips), strict=True):
             v = level(v, skip)
-        v = v[(slice(None), *[slice(n) for n in sizes])]
-        return self.border.decode(self.project(v)[..., 0])
+        u = self.project(v)[(slice(None), *[slice(n) for n in sizes], 0)]
+        return self.border.decode(u)
 
     def record(self) -> dict[str, Any]:
         return {"family": "unet", **self.frame.record(), **asdict(self.spec)}
@@ -82,20 +83,22 @@ class Level(nn.Sequential):
         super().__init__(*parts)
 
     def forward(self, input: Tensor, skip: Tensor | None = None) -> Tensor:
-        first, *rest = self
-        v = first(input, skip)
-        for part in rest:
-            v = part(v)
-        return v
+        first, its_norm, its_gelu, second, norm, gelu = self
+        v = its_gelu(its_norm(first(input, skip), first.bias))
+        return gelu(norm(second(v), second.bias))
 
 
 class ChannelsLast(nn.Module):
-    """Makes a convolution of torch's take its channels last: (b, ..., i) -> (b, ..., o), by views of one memory."""
+    """A convolution of torch's with its channels last and its bias left to the norm: (b, ..., i) -> (b, ..., o)."""
+
+    weight: Tensor
 
     def forward(self, input: Tensor, skip: Tensor | None = None) -> Tensor:
         """Of the input, or on the way up of the input, doubled, beside what was skipped."""
-        v = input if skip is None else torch.cat([_double(input), skip], dim=-1)
-        return super().forward(v.movedim(-1, 1)).movedim(1, -1)
+        if skip is None:
+            return _convolve(input, self.weight)
+        above, beside = self.weight.split([input.shape[-1], skip.shape[-1]], dim=1)
+        return _double_and_convolve(input, above) + _convolve(skip, beside)
 
 
 class Conv2d(ChannelsLast, nn.Conv2d):
@@ -114,16 +117,31 @@ class SpaceThenTime(nn.Module):
         self.space = nn.Conv3d(fan_in, fan_out, 3, padding=1)
         self.time = nn.Conv2d(fan_out, fan_out, (3, 1), padding=(1, 0))
 
-    def forward(self, v: Tensor, skip: Tensor | None = None) -> Tensor:
-        """The same; in time v is doubled after the convolution over space, which then sees half as many times of it."""
+    @property
+    def bias(self) -> Tensor | None:
+        """What is left to the norm."""
+        return self.time.bias
+
+    def forward(self, input: Tensor, skip: Tensor | None = None) -> Tensor:
+        """The same; in time the input is doubled after the convolution over space, which sees half as many times."""
+        weight, bias = self.space.weight, self.space.bias
         if skip is None:
-            v = _over_space(v, self.space.weight, self.space.bias)
+            v = _convolve(input.flatten(0, 1), weight, bias).unflatten(0, input.shape[:2])
         else:
-            above, beside = self.space.weight.split([v.shape[-1], skip.shape[-1]], dim=1)
-            v = _over_space(_double(v, range(2, 5)), above)
-            v = _double(v, (1,)) + _over_space(skip, beside, self.space.bias)
-        over_time = _OverTime.apply if _faster_on_gpu(v) else _over_time
-        return over_time(v.flatten(2, 4), self.time.weight, self.time.bias).reshape(v.shape)  # of (b, t, x, y, z, c)
+            above, beside = weight.split([input.shape[-1], skip.shape[-1]], dim=1)
+            v = _double_and_convolve(input.flatten(0, 1), above, bias).unflatten(0, (*input.shape[:2], 1))
+            v = (v + _convolve(skip.flatten(0, 1), beside).unflatten(0, (*input.shape[:2], 2))).flatten(1, 2)
+        return _over_time(v.flatten(2, 4), self.time.weight).unflatten(2, v.shape[2:5])  # of (b, t, x, y, z, c)
+
+
+def _convolve(v: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Over two or three axes: (n, ..., i) -> (n, ..., o)."""
+    if _faster_on_gpu(v):
+        if v.ndim == 5 and v.shape[-2] * v.shape[-1] <= LINE:
+            return _by_lines(v, weight, bias)
+        if len(weight) <= FEW and v.shape[-2] % 2 == 0:
+            return _ByPairs.apply(v, weight, bias)  # pyright: ignore
+    return _by_points(v, weight, bias)
 
 
 def _faster_on_gpu(v: Tensor) -> bool:
@@ -131,70 +149,87 @@ def _faster_on_gpu(v: Tensor) -> bool:
     return v.is_cuda and not torch.is_autocast_enabled("cuda")
 
 
-def _over_time(v: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """(b, t, n, i) -> (b, t, n, o)."""
-    return nn.functional.conv2d(v.movedim(-1, 1), weight, bias, padding=(1, 0)).movedim(1, -1)
-
-
-def _over_space(v: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """(b, t, x, y, z, i) -> (b, t, x, y, z, o)."""
-    lines = _faster_on_gpu(v) and v.shape[-2] * v.shape[-1] <= LINE
-    return (_by_lines if lines else _by_points)(v.flatten(0, 1), weight, bias).reshape(*v.shape[:-1], -1)
-
-
 def _by_points(v: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """(n, x, y, z, i) -> (n, x, y, z, o)."""
-    return nn.functional.conv3d(v.movedim(-1, 1), weight, bias, padding=1).movedim(1, -1)
+    conv = nn.functional.conv2d if v.ndim == 4 else nn.functional.conv3d
+    return conv(v.movedim(-1, 1), weight, bias, padding=1).movedim(1, -1)
 
 
 def _by_lines(v: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The same over the plane of x and y, where the channels are those of a whole line along z."""
+    """The same over the first two of three axes, where the channels are those of a whole line along the third."""
     z, fan_out = v.shape[-2], len(weight)
     reads = torch.eye(z + 2, dtype=v.dtype, device=v.device)[:, 1:-1].unfold(0, z, 1)  # tap k reads w for z: (k, w, z)
     along_line = torch.einsum("ocxyk,kwz->zowcxy", weight, reads).reshape(z * fan_out, -1, 3, 3)
     bias = None if bias is None else bias.repeat(z)
-    v = nn.functional.conv2d(v.flatten(-2).movedim(-1, 1), along_line, bias, padding=1)
-    return v.movedim(1, -1).unflatten(-1, (z, fan_out))
+    return _by_points(v.flatten(-2), along_line, bias).unflatten(-1, (z, fan_out))
 
 
-class _OverTime(torch.autograd.Function):
-    """``_over_time``, whose weights' gradient is one product for each tap."""
+class _ByPairs(torch.autograd.Function):
+    """``_by_points``, whose weights' gradient takes pairs of points along the last axis: fuller tiles of channels."""
 
     @staticmethod
-    def forward(ctx, v: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # pyright: ignore
+    def forward(ctx, v: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:  # pyright: ignore
         ctx.save_for_backward(v, weight)
-        return _over_time(v, weight, bias)
+        ctx.biased = bias is not None
+        return _by_points(v, weight, bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad: Tensor):  # pyright: ignore
         v, weight = ctx.saved_tensors
-        by_v = _over_time(grad, weight.transpose(0, 1).flip(2), None)
-        n, x, g = v.shape[2], v.flatten(1, 2), grad.flatten(1, 2).mT
-        taps = [g[..., n:] @ x[:, :-n], g @ x, g[..., :-n] @ x[:, n:]]
-        by_weight = torch.stack([tap.sum(0) for tap in taps], dim=-1)[..., None]
-        return by_v, by_weight, grad.sum((0, 1, 2))
+        axes, by_v = weight.ndim - 2, None
+        if ctx.needs_input_grad[0]:
+            by_v = _by_points(grad, weight.transpose(0, 1).flip(tuple(range(2, weight.ndim))), None)
+        pairs = grad.unflatten(-2, (-1, 2)).flatten(-2).movedim(-1, 1)
+        size, stride = (2 * len(weight), *weight.shape[1:-1], 4), (*[1] * (axes - 1), 2)
+        by_weight: Any = conv2d_weight if axes == 2 else conv3d_weight
+        left, right = by_weight(v.movedim(-1, 1), size, pairs, stride, padding=1).chunk(2)
+        by_bias = grad.flatten(0, -2).sum(0) if ctx.biased else None
+        return by_v, left[..., :3] + right[..., 1:], by_bias
+
+
+def _double_and_convolve(v: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``_convolve`` of v doubled along every axis, by one transposed convolution of v: two taps an axis, not three."""
+    weight = weight.transpose(0, 1).flip(tuple(range(2, weight.ndim)))
+    for axis in range(2, weight.ndim):
+        zero = torch.zeros_like(weight.narrow(axis, 0, 1))
+        weight = torch.cat([weight, zero], axis) + torch.cat([zero, weight], axis)
+    conv = nn.functional.conv_transpose2d if v.ndim == 4 else nn.functional.conv_transpose3d
+    return conv(v.movedim(-1, 1), weight, bias, stride=2, padding=1).movedim(1, -1)
+
+
+def _over_time(v: Tensor, weight: Tensor) -> Tensor:
+    """(b, t, n, i) -> (b, t, n, o); on a GPU of pairs of points, which fill its tiles of channels better."""
+    pairs = _faster_on_gpu(v) and len(weight) <= FEW and v.shape[2] % 2 == 0
+    if pairs:
+        zero = torch.zeros_like(weight)
+        weight = torch.cat([torch.cat([weight, zero], 1), torch.cat([zero, weight], 1)])
+        v = v.unflatten(2, (-1, 2)).flatten(3)
+    v = nn.functional.conv2d(v.movedim(-1, 1), weight, padding=(1, 0)).movedim(1, -1)
+    return v.unflatten(3, (2, -1)).flatten(2, 3) if pairs else v
 
 
 class GroupNorm(nn.GroupNorm):
-    """torch's, for channels that come last: torch's own would move them to the front and back."""
+    """torch's, of the input plus a bias, for channels that come last: torch's own would move them back and forth."""
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, input: Tensor, bias: Tensor | None = None) -> Tensor:
         v = input.flatten(1, -2)  # (b, n, c)
         with torch.autocast(v.device.type, enabled=False):  # a mean over a grid wants more digits than bfloat16 has
             v = v.float() if v.dtype in (torch.bfloat16, torch.float16) else v
-            return _Normalise.apply(v, self.weight, self.bias, self.num_groups, self.eps).view(input.shape)  # pyright: ignore
+            shift = v.new_zeros(v.shape[-1]) if bias is None else bias
+            return _Normalise.apply(v, shift, self.weight, self.bias, self.num_groups, self.eps).view(input.shape)  # pyright: ignore
 
 
 class _Normalise(torch.autograd.Function):
-    """y = w (v - m) r + c, with the mean m and 1 / deviation r of each group of channels: v (b, n, c)."""
+    """y = w (v + s - m) r + c, with the mean m and 1 / deviation r of v + s in each group of channels: v (b, n, c)."""
 
     @staticmethod
-    def forward(ctx, v: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float) -> Tensor:  # pyright: ignore
+    def forward(  # pyright: ignore
+        ctx, v: Tensor, shift: Tensor, weight: Tensor, bias: Tensor, groups: int, eps: float
+    ) -> Tensor:
         var, mean = torch.var_mean(v, dim=1, correction=0)  # of each channel, then of its group
-        center = _over_groups(mean, groups)
+        center = _over_groups(mean + shift, groups) - shift  # from which v is measured
         r = (_over_groups(var + (mean - center).square(), groups) + eps).rsqrt()
-        ctx.save_for_backward(v, weight, center, r)
+        ctx.save_for_backward(v, weight, mean, center, r)
         ctx.groups = groups
         scale = weight * r
         return torch.addcmul((bias - center * scale)[:, None], v, scale[:, None])
@@ -202,14 +237,17 @@ class _Normalise(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad: Tensor):  # pyright: ignore
-        v, weight, center, r = ctx.saved_tensors
+        v, weight, mean, center, r = ctx.saved_tensors
+        n, scale = v.shape[1], weight * r
         by_bias = grad.sum(1)  # (b, c)
         by_weight = ((grad * v).sum(1) - center * by_bias) * r
         # through m and r every value of a group depends on all others: minus the parts of grad along 1 and v - m
-        along_one = _over_groups(weight * by_bias, ctx.groups) * r / v.shape[1]
-        along_v = _over_groups(weight * by_weight, ctx.groups) * r.square() / v.shape[1]
-        grad_v = torch.addcmul((along_v * center - along_one)[:, None], v, -along_v[:, None])
-        return grad_v.addcmul_(grad, (weight * r)[:, None]), by_weight.sum(0), by_bias.sum(0), None, None
+        along_one = _over_groups(weight * by_bias, ctx.groups) * r / n
+        along_v = _over_groups(weight * by_weight, ctx.groups) * r.square() / n
+        by_v = torch.addcmul((along_v * center - along_one)[:, None], v, -along_v[:, None])
+        by_v = by_v.addcmul_(grad, scale[:, None])
+        by_shift = scale * by_bias - n * (along_v * (mean - center) + along_one)  # by_v, summed
+        return by_v, by_shift.sum(0), by_weight.sum(0), by_bias.sum(0), None, None
 
 
 def _over_groups(values: Tensor, groups: int) -> Tensor:
@@ -224,13 +262,6 @@ def _halve(v: Tensor) -> Tensor:
         return _halve(v.flatten(0, 1)).unflatten(0, v.shape[:2]).unflatten(1, (-1, 2)).amax(2)
     pool = nn.functional.max_pool2d if v.ndim == 4 else nn.functional.max_pool3d
     return pool(v.movedim(-1, 1), 2).movedim(1, -1)
-
-
-def _double(v: Tensor, axes: Iterable[int] | None = None) -> Tensor:
-    """Every value twice along these axes, or all of space-time."""
-    for axis in axes or range(1, v.ndim - 1):
-        v = v.repeat_interleave(2, dim=axis)
-    return v
 
 
 def build_unet(name: str, train: Dataset) -> Unet:

@@ -57,6 +57,8 @@ def fit(
         show = show_progress and distributed.rank() == 0
         if run.step and show:
             print(f"resuming after step {run.step}", file=sys.stderr)
+        if config.compile and show:
+            print("the first step compiles the model, which takes about a minute", file=sys.stderr)
         with (
             stop_signals(checkpoint is not None) as asked,
             progress(f"training {model_name(model)}", run.length, show, run.done() * run.length) as advance,
@@ -65,6 +67,11 @@ def fit(
                 run.go(asked, checkpoint, advance, log)
             except torch.OutOfMemoryError as error:
                 raise TinoError(f"{device} has not enough memory for this step: use a smaller --batch-size") from error
+            except RuntimeError as error:
+                if not config.compile or not isinstance(error, _compiler_errors()):
+                    raise
+                reason = str(error).strip().splitlines()[0]
+                raise TinoError(f"torch cannot compile the model here: leave out --compile ({reason})") from error
         run.take_result()
     model.eval()
     return run.history
@@ -289,8 +296,14 @@ class Training:
 
     def identity(self) -> dict[str, object]:
         """What must be the same for a checkpoint to be continued."""
-        config = {key: value for key, value in asdict(self.config).items() if key not in ("device", "save_every")}
-        return {**self.origin, **config, "samples": self.n, "weights": [list(p.shape) for p in self.parameters]}
+        sizes = {"samples": self.n, "weights": [list(p.shape) for p in self.parameters]}
+        return {**self.origin, **self.config.recipe(), **sizes}
+
+
+def _compiler_errors() -> type[Exception]:
+    from torch._dynamo.exc import TorchDynamoException  # here: torch's compiler takes seconds to import
+
+    return TorchDynamoException
 
 
 @contextmanager

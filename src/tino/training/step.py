@@ -32,9 +32,9 @@ class Step:
         self.objective, self.optimizer, self.config = objective, optimizer, config
         self.parameters = [p for p in objective.parameters() if p.requires_grad]
         self.rank, self.size = distributed.rank(), distributed.size()
-        self.loss: nn.Module = objective
+        self.loss: nn.Module = torch.compile(objective) if config.compile else objective  # pyright: ignore
         if self.size > 1:
-            self.loss = DistributedDataParallel(objective, broadcast_buffers=False)
+            self.loss = DistributedDataParallel(self.loss, broadcast_buffers=False)
         self.capturable = objective.device.type == "cuda" and objective.on_device and self.size == 1
         self.update: Callable[[], Any] = optimizer.step
         if self.capturable and config.optimizer == "soap":
