@@ -303,10 +303,11 @@ def main(arguments: list[str]) -> None:
     out = Path(os.environ.get("OUT", RESULTS)) / f"training-{device}.json"
     found: Found = read_json(out) if out.exists() else {}
     found["environment"] = environment(torch.device(device))
+    commit = found["environment"].pop("commit")  # a part's own: others may be older
     for name in names:
         start = time.perf_counter()
         found[name] = PARTS[device][name](device)
-        found[name]["wall_seconds"] = time.perf_counter() - start
+        found[name] |= {"wall_seconds": time.perf_counter() - start, "commit": commit}
         write_json(out, found)
         print(f"{name}: {found[name]}", flush=True)
 

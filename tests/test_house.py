@@ -160,7 +160,6 @@ ABOVE_TWICE_THE_PAPER: set[tuple[str, str]] = set()
 AHEAD_OF_THE_FAMILY = {  # DeepONets on problems that do not change with time
     ("fitting-space", "spod-don"),
     ("fitting-space", "tc-spod-don"),
-    ("gradient-flow", "tc-don"),
     ("lorenz", "pod-don"),
 }
 

@@ -1,5 +1,6 @@
 """What a run ran on: versions, device, commit, memory."""
 
+import gc
 import os
 import platform
 import resource
@@ -57,6 +58,7 @@ def commit() -> str | None:
 def forget_peak_memory(device: torch.device) -> None:
     """Measure a GPU's peak from here on; a process's own peak cannot be forgotten."""
     if device.type == "cuda":
+        gc.collect()  # what an earlier run left
         torch.cuda.reset_peak_memory_stats(device)
 
 

@@ -58,7 +58,7 @@ def fit(
         if run.step and show:
             print(f"resuming after step {run.step}", file=sys.stderr)
         if config.compile and show:
-            print("the first step compiles the model, which takes about a minute", file=sys.stderr)
+            print("the first step compiles the model, which takes up to a minute", file=sys.stderr)
         with (
             stop_signals(checkpoint is not None) as asked,
             progress(f"training {model_name(model)}", run.length, show, run.done() * run.length) as advance,

@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -186,13 +187,19 @@ def _capturing(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
         gc.enable()
 
 
+@cache
+def _side(device: int) -> torch.cuda.Stream:
+    """One for all: cuBLAS keeps workspaces for each stream it has seen."""
+    return torch.cuda.Stream(device)
+
+
 @contextmanager
 def _side_stream(wanted: bool) -> Iterator[None]:
     """Where the steps before a capture must run."""
     if not wanted:
         yield
         return
-    side = torch.cuda.Stream()
+    side = _side(torch.cuda.current_device())
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         yield
