@@ -186,7 +186,7 @@ def run(device: str, names: list[str], out: Path, quick: bool) -> bool:
     name = torch.cuda.get_device_name() if device == "cuda" else "cpu"
     software = {"python": platform.python_version(), "torch": torch.__version__}
     software |= {d.name: d.version for d in distributions() if d.name in ("neuraloperator", "DeepXDE", "deepxde")}
-    found["machine"] = {"device": name, "cores": os.cpu_count(), **software}
+    found["machine"] = found.get("machine", {}) | {"device": name, "cores": os.cpu_count(), **software}
     well = True
     for name in names:
         start = time.perf_counter()
