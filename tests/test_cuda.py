@@ -67,6 +67,18 @@ def test_unet_learns_in_bfloat16(train_of):
     assert tino.evaluate(made, train).mse_mean < before
 
 
+@pytest.mark.parametrize("model", ["don", "unet"])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own
+@pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores")
+def test_a_compiled_step_is_the_plain_one_captured_too(model, train_of, monkeypatch):
+    """With a smaller batch at the end of an epoch."""
+    train = train_of("burgers-0.1")
+    config = dataclasses.replace(CONFIG, batch_size=10)
+    plain = trained(train, model, config, False, monkeypatch)
+    compiled = trained(train, model, dataclasses.replace(config, compile=True), True, monkeypatch)
+    assert torch.allclose(plain, compiled, rtol=0, atol=1e-3 * float(plain.abs().max()))
+
+
 @pytest.mark.parametrize("decay", [0.0, 1.0])
 def test_a_captured_soap_step_is_the_plain_one(decay, small_data, monkeypatch):
     """From the same state: one more step by the library, and one by the graph."""

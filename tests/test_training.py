@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import shutil
+import time
 
 import pytest
 import torch
@@ -374,7 +375,7 @@ def test_a_loss_is_told_once_there_is_one(small_data, monkeypatch):
     config = tino.TrainConfig(steps=8, batch_size=5)
     notes: list[str] = []
     run = Training(tino.build("tino", train).train(), train, config, CPU)
-    run.go([], None, lambda n=1, note="": notes.append(note), None)
+    run.go(run.prepare(False), [], None, lambda n=1, note="": notes.append(note), None)
     assert not any("nan" in note for note in notes)
     assert "loss" not in notes[0]
     assert "loss" in notes[-1]
@@ -382,15 +383,38 @@ def test_a_loss_is_told_once_there_is_one(small_data, monkeypatch):
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, of torch.jit
-def test_a_compiled_training_ends_where_a_plain_one_does(small_data):
+def test_a_compiled_training_ends_where_a_plain_one_does(small_data, capsys):
+    """With a smaller batch at the end of an epoch: both sizes are compiled before the first step."""
     train, _ = small_data("burgers-0.1")
+    config = dataclasses.replace(FAST, optimizer="adam", epochs=4, batch_size=10, times=0)
     ends = []
     for compiled in (False, True):
         model = tino.build("pod-don", train)
-        config = dataclasses.replace(FAST, optimizer="adam", epochs=4, times=0, compile=compiled)
-        tino.fit(model, train, config, show_progress=False)
+        tino.fit(model, train, dataclasses.replace(config, compile=compiled))
         ends.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
     assert torch.allclose(*ends, rtol=0, atol=1e-3 * float(ends[0].abs().max()))
+    said = [line for line in capsys.readouterr().err.splitlines() if "compiling" in line]
+    assert said == [f"compiling pod-don for batches of {size}: up to a minute" for size in (10, 4)]
+
+
+def test_a_budget_is_not_spent_on_compiling(small_data, monkeypatch):
+    train, _ = small_data("duffing")
+
+    def slowly(objective, dynamic):
+        class Compiled(torch.nn.Module):
+            ready = False
+
+            def forward(self, *given):
+                if not self.ready:
+                    time.sleep(1.0)
+                self.ready = True
+                return objective(*given)
+
+        return Compiled()
+
+    monkeypatch.setattr(torch, "compile", slowly)
+    config = tino.TrainConfig(budget="0.5s", optimizer="adam", compile=True, device="cpu")
+    assert tino.fit(tino.build("pod-don", train), train, config, show_progress=False).steps > 2
 
 
 def test_where_torch_cannot_compile_the_error_says_what_to_do(small_data, monkeypatch):
@@ -398,7 +422,7 @@ def test_where_torch_cannot_compile_the_error_says_what_to_do(small_data, monkey
 
     train, _ = small_data("burgers-0.1")
 
-    def refuses(objective):
+    def refuses(objective, dynamic):
         class Refusing(torch.nn.Module):
             def forward(self, *_):
                 raise TorchDynamoException("no compiler found\nand a long story")

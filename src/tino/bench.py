@@ -108,6 +108,7 @@ def result(run: Run, seed: int) -> dict[str, Any]:
         **{key: run.scores[key] for key in ("mse_mean", "mse_sd", "rel_l2_mean", "rel_l2")},
         **{key: run.certificate[key] for key in ("causal", "time_invariant", "leak", "defect")},
         "optimizer": run.record["training"]["optimizer"],
+        "compiled": run.record["training"].get("compile", False),
         "training": replace(TrainConfig(**run.record["training"]), seed=seed).recipe(),
         "dataset_sha256": run.record["data"]["checksum"],
         "parameters_sha256": run.record["data"]["parameters_sha256"],

@@ -150,6 +150,7 @@ def _faster_on_gpu(v: Tensor) -> bool:
 
 
 def _by_points(v: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """As torch's convolution does it."""
     conv = nn.functional.conv2d if v.ndim == 4 else nn.functional.conv3d
     return conv(v.movedim(-1, 1), weight, bias, padding=1).movedim(1, -1)
 
@@ -183,7 +184,7 @@ class _ByPairs(torch.autograd.Function):
         size, stride = (2 * len(weight), *weight.shape[1:-1], 4), (*[1] * (axes - 1), 2)
         by_weight: Any = conv2d_weight if axes == 2 else conv3d_weight
         left, right = by_weight(v.movedim(-1, 1), size, pairs, stride, padding=1).chunk(2)
-        by_bias = grad.flatten(0, -2).sum(0) if ctx.biased else None
+        by_bias = grad.sum(tuple(range(axes + 1))) if ctx.biased else None
         return by_v, left[..., :3] + right[..., 1:], by_bias
 
 
@@ -209,13 +210,12 @@ def _over_time(v: Tensor, weight: Tensor) -> Tensor:
 
 
 class GroupNorm(nn.GroupNorm):
-    """torch's, of the input plus a bias, for channels that come last: torch's own would move them back and forth."""
+    """torch's, of the input plus a shift, for channels that come last: torch's own would move them back and forth."""
 
-    def forward(self, input: Tensor, bias: Tensor | None = None) -> Tensor:
+    def forward(self, input: Tensor, shift: Tensor) -> Tensor:  # pyright: ignore
         v = input.flatten(1, -2)  # (b, n, c)
         with torch.autocast(v.device.type, enabled=False):  # a mean over a grid wants more digits than bfloat16 has
             v = v.float() if v.dtype in (torch.bfloat16, torch.float16) else v
-            shift = v.new_zeros(v.shape[-1]) if bias is None else bias
             return _Normalise.apply(v, shift, self.weight, self.bias, self.num_groups, self.eps).view(input.shape)  # pyright: ignore
 
 

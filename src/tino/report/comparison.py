@@ -155,7 +155,7 @@ def costs_table(results: Results, table: PaperTable, problems: Sequence[str], so
                 f"{entry.mean('train_seconds'):.0f}",
                 f"{entry.seconds_per_epoch:.3f}",
                 _rate(entry.mean("samples_per_second")),
-                ", ".join(sorted({record["device"] for record in entry.records})),
+                ", ".join(sorted({_where(record) for record in entry.records})),
             )
             rows.append(_texts(p, entry.model, *numbers))
         if solver := solvers.get(p):
@@ -199,6 +199,10 @@ def recipe(results: Results, problems: Sequence[str]) -> str:
         most, *others = sorted(told, key=lambda text: -len(told[text]))
         said.setdefault("; ".join([most, *[f"{', '.join(told[text])}: {text}" for text in others]]), []).append(p)
     return " ".join(f"{', '.join(names)}: {text}." for text, names in said.items())
+
+
+def _where(record: dict[str, Any]) -> str:
+    return f"{record['device']}, compiled" if record.get("compiled") else record["device"]
 
 
 def _recipe(record: dict[str, Any]) -> str:

@@ -48,7 +48,7 @@ class TrainConfig:
     precision: str = "float32"
     """float32; tf32 or bfloat16 (faster products for the gradients on a GPU, fewer digits); float64."""
     compile: bool = False
-    """Compile the model in the first step, up to a minute: for long trainings of U-Net on a GPU."""
+    """Compile the model first, up to a minute: for long trainings of FNO and U-Net on a GPU."""
     save_every: float = 30.0
     """Seconds between two checkpoints."""
     seed: int = 0

@@ -57,21 +57,15 @@ def fit(
         show = show_progress and distributed.rank() == 0
         if run.step and show:
             print(f"resuming after step {run.step}", file=sys.stderr)
-        if config.compile and show:
-            print("the first step compiles the model, which takes up to a minute", file=sys.stderr)
-        with (
-            stop_signals(checkpoint is not None) as asked,
-            progress(f"training {model_name(model)}", run.length, show, run.done() * run.length) as advance,
-        ):
-            try:
-                run.go(asked, checkpoint, advance, log)
-            except torch.OutOfMemoryError as error:
-                raise TinoError(f"{device} has not enough memory for this step: use a smaller --batch-size") from error
-            except RuntimeError as error:
-                if not config.compile or not isinstance(error, _compiler_errors()):
-                    raise
-                reason = str(error).strip().splitlines()[0]
-                raise TinoError(f"torch cannot compile the model here: leave out --compile ({reason})") from error
+        try:
+            step = run.prepare(show)
+            with (
+                stop_signals(checkpoint is not None) as asked,
+                progress(f"training {model_name(model)}", run.length, show, run.done() * run.length) as advance,
+            ):
+                run.go(step, asked, checkpoint, advance, log)
+        except torch.OutOfMemoryError as error:
+            raise TinoError(f"{device} has not enough memory for this step: use a smaller --batch-size") from error
         run.take_result()
     model.eval()
     return run.history
@@ -116,10 +110,20 @@ class Training:
         """The share of the training that lies behind."""
         return min(1.0, self.step / self.steps if self.budget is None else self.seconds / self.budget)
 
+    def prepare(self, show: bool) -> Step:
+        """The step; if it is to be compiled, that is done here, before the clock runs."""
+        step = Step(self.objective, self.optimizer, self.config)
+        last = self.n - self.batch * (self.epoch_steps - 1)  # batch of an epoch, which may be smaller
+        for size in dict.fromkeys([self.batch, last]) if self.config.compile and self.done() < 1 else ():
+            order, times = draws(self.config, self.n, self.epoch_steps, self.objective.n_t, 0, self.device)
+            if show:
+                print(f"compiling {model_name(self.model)} for batches of {size}: up to a minute", file=sys.stderr)
+            step.compile(order[:size], None if times is None else times[0])
+        return step
+
     # -- the loop ------------------------------------------------------------------------------------------
 
-    def go(self, asked: list[int], checkpoint: Path | None, advance: Advance, log: Log | None) -> None:
-        step = Step(self.objective, self.optimizer, self.config)
+    def go(self, step: Step, asked: list[int], checkpoint: Path | None, advance: Advance, log: Log | None) -> None:
         start = looked = saved = time.perf_counter() - self.seconds
         shown, first, drawn = self.done() * self.length, self.step, -1
         waiting: list[Taken] = []
@@ -298,12 +302,6 @@ class Training:
         """What must be the same for a checkpoint to be continued."""
         sizes = {"samples": self.n, "weights": [list(p.shape) for p in self.parameters]}
         return {**self.origin, **self.config.recipe(), **sizes}
-
-
-def _compiler_errors() -> type[Exception]:
-    from torch._dynamo.exc import TorchDynamoException  # here: torch's compiler takes seconds to import
-
-    return TorchDynamoException
 
 
 @contextmanager

@@ -33,7 +33,7 @@ class Step:
         self.objective, self.optimizer, self.config = objective, optimizer, config
         self.parameters = [p for p in objective.parameters() if p.requires_grad]
         self.rank, self.size = distributed.rank(), distributed.size()
-        self.loss: nn.Module = torch.compile(objective) if config.compile else objective  # pyright: ignore
+        self.loss: nn.Module = _compiled(objective) if config.compile else objective
         if self.size > 1:
             self.loss = DistributedDataParallel(self.loss, broadcast_buffers=False)
         self.capturable = objective.device.type == "cuda" and objective.on_device and self.size == 1
@@ -58,10 +58,25 @@ class Step:
         if b in self.graphs:
             return self.graphs[b](samples, times)
         with _side_stream(self.capturable):
-            while (loss := self._fitting(samples, times)) is None:
-                self.parts *= 2
-                torch.cuda.empty_cache()
+            loss = self.gradients(samples, times)
             self.update()
+        return loss
+
+    def compile(self, samples: Tensor, times: Tensor | None) -> None:
+        """For batches of this size, by taking gradients that no step uses."""
+        from torch._dynamo.exc import TorchDynamoException  # here: torch's compiler takes seconds to import
+
+        try:
+            self.gradients(samples, times)
+        except TorchDynamoException as error:
+            reason = str(error).strip().splitlines()[0]
+            raise TinoError(f"torch cannot compile the model here: leave out --compile ({reason})") from error
+
+    def gradients(self, samples: Tensor, times: Tensor | None) -> Tensor:
+        """The loss, its gradients left with the parameters, in as many parts as the memory asks for."""
+        while (loss := self._fitting(samples, times)) is None:
+            self.parts *= 2
+            torch.cuda.empty_cache()
         return loss
 
     def _fitting(self, samples: Tensor, times: Tensor | None) -> Tensor | None:
@@ -77,7 +92,7 @@ class Step:
         return None
 
     def _gradients(self, samples: Tensor, times: Tensor | None) -> Tensor:
-        """The loss, its gradients left with the parameters."""
+        """The same in these parts."""
         mine = samples[self.rank :: self.size]
         factor = self.size * len(mine) / len(samples)  # the mean over processes is the mean over the batch
         mine = mine if len(mine) else samples[:1]
@@ -115,6 +130,12 @@ class Step:
             return loss.clone()
 
         return replay
+
+
+def _compiled(objective: Objective) -> nn.Module:
+    """Anew for each training: torch compiles a function for a few models, and then no more."""
+    torch.compiler.reset()
+    return torch.compile(objective, dynamic=False)  # pyright: ignore
 
 
 class CapturedSoap:
