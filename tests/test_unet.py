@@ -87,9 +87,11 @@ def test_halving_takes_the_largest():
     assert _halve(grown).flatten().tolist() == [29.0, 31.0]
 
 
+@pytest.mark.parametrize("on_gpu", [False, True])
 @pytest.mark.parametrize("shape", [(20,), (9, 12)])
-def test_the_network_is_its_description(shape):
+def test_the_network_is_its_description(shape, on_gpu, monkeypatch):
     """Three halvings and back with skips, written out with torch's own layers, on a grid that has to be padded."""
+    monkeypatch.setattr(unet, "_faster_on_gpu", lambda v: on_gpu)
     torch.manual_seed(0)
     grid, time = tino.Periodic(1.0, shape), tino.TimeGrid(0, 1, 13)
     f = torch.randn(2, 13, grid.size)
@@ -128,6 +130,7 @@ def test_the_norm_of_channels_that_come_last_is_torch_s(shape):
     moved = (v + shift).movedim(-1, 1).contiguous()
     expected = F.group_norm(moved, 4, norm.weight, norm.bias, 1e-3).movedim(1, -1)
     assert_same_with_gradients(expected, norm(v, shift), [v, shift, norm.weight, norm.bias])
+    assert torch.autograd.gradcheck(norm, (v, shift))
 
 
 def test_four_dimensions_double_after_space_what_others_double_before():

@@ -102,14 +102,15 @@ KEPT = (
 
 def result(run: Run, seed: int) -> dict[str, Any]:
     """What a table needs of a finished run."""
+    config = TrainConfig(**run.record["training"])
     return {
         "seed": seed,
         **{key: run.record[key] for key in KEPT.split()},
         **{key: run.scores[key] for key in ("mse_mean", "mse_sd", "rel_l2_mean", "rel_l2")},
         **{key: run.certificate[key] for key in ("causal", "time_invariant", "leak", "defect")},
-        "optimizer": run.record["training"]["optimizer"],
-        "compiled": run.record["training"].get("compile", False),
-        "training": replace(TrainConfig(**run.record["training"]), seed=seed).recipe(),
+        "optimizer": config.optimizer,
+        "compiled": config.compile,
+        "training": replace(config, seed=seed).recipe(),
         "dataset_sha256": run.record["data"]["checksum"],
         "parameters_sha256": run.record["data"]["parameters_sha256"],
         "data": {key: run.record["data"][key] for key in ("options", "train", "test")},

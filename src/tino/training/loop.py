@@ -113,12 +113,13 @@ class Training:
     def prepare(self, show: bool) -> Step:
         """The step; if it is to be compiled, that is done here, before the clock runs."""
         step = Step(self.objective, self.optimizer, self.config)
-        last = self.n - self.batch * (self.epoch_steps - 1)  # batch of an epoch, which may be smaller
-        for size in dict.fromkeys([self.batch, last]) if self.config.compile and self.done() < 1 else ():
+        if self.config.compile and self.done() < 1:
             order, times = draws(self.config, self.n, self.epoch_steps, self.objective.n_t, 0, self.device)
-            if show:
-                print(f"compiling {model_name(self.model)} for batches of {size}: up to a minute", file=sys.stderr)
-            step.compile(order[:size], None if times is None else times[0])
+            last = self.n - self.batch * (self.epoch_steps - 1)  # batch of an epoch, which may be smaller
+            for size in dict.fromkeys([self.batch, last]):
+                if show:
+                    print(f"compiling {model_name(self.model)} for batches of {size}: up to a minute", file=sys.stderr)
+                step.compile(order[:size], None if times is None else times[0])
         return step
 
     # -- the loop ------------------------------------------------------------------------------------------

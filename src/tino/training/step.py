@@ -92,7 +92,7 @@ class Step:
         return None
 
     def _gradients(self, samples: Tensor, times: Tensor | None) -> Tensor:
-        """The same in these parts."""
+        """The same in ``self.parts`` parts."""
         mine = samples[self.rank :: self.size]
         factor = self.size * len(mine) / len(samples)  # the mean over processes is the mean over the batch
         mine = mine if len(mine) else samples[:1]
