@@ -12,7 +12,7 @@ from PIL import Image
 
 import tino
 from tino.bench import Cell, paper_config
-from tino.paper import own_model
+from tino.paper import PAPER, own_model
 from tino.report.results import read_results
 
 ROOT = Path(__file__).parent.parent
@@ -143,9 +143,12 @@ def test_the_results_page_is_the_measured_one():
         assert picture.info["Description"] == page.drawn_from(results)
 
 
-def test_the_stored_results_are_of_the_suite_s_recipe():
+def test_every_cell_of_the_paper_has_its_stored_results_by_the_suite_s_recipe():
     held_out = script("recipe").HELD_OUT
     results = read_results(ROOT / "results" / "paper")
+    assert {cell for cell, entry in results.by_name.items() if entry.records[0]["seed"] == 0} == {
+        (problem, model) for problem, row in PAPER.items() for model in row
+    }
     for record in (record for entry in results.entries for record in entry.records):
         cell = Cell(record["problem"], record["model"], record["seed"])
         assert record["training"] == replace(paper_config(cell, tino.TrainConfig()), seed=cell.seed).recipe(), cell
@@ -178,6 +181,10 @@ def test_results_are_as_good_as_the_paper_s_and_in_its_order_but_where_the_docs_
             if "don" in entry.model and entry.mse < results.by_name[entry.problem, own].mse:
                 ahead.add(cell)
     assert (above, twice, ahead) == (ABOVE_THE_PAPER, ABOVE_TWICE_THE_PAPER, AHEAD_OF_THE_FAMILY)
+    reaction = {
+        model: entry.mse for (problem, model), entry in results.by_name.items() if problem == "advection-reaction"
+    }
+    assert reaction["fno"] < reaction["pod-don"] < reaction["spod-trtino"]
     prose = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").split("<!-- end of bars -->")[1]
     for problem in above | {problem for problem, _ in twice}:
         assert f"- **{problem}" in prose, f"docs/results.md does not explain {problem}"
