@@ -28,25 +28,15 @@ PICTURE = ROOT / "docs" / "images" / "results-relative-l2.png"
 
 def pieces(results: Results) -> dict[str, str]:
     """What stands between each pair of marks."""
-    found = {
-        "recipe": recipe_lines(),
-        "bars": bar_lines(results),
-        "orders": order_lines(results),
-        "count": f"{count(results)} of the 94 cells.",
-    }
+    found = {"recipe": recipe_lines(), "bars": bar_lines(results), "orders": order_lines(results)}
     for part in sections(results):
-        missing = [note for note in part.notes if note.startswith("No result")]
-        found[part.name] = "\n\n".join([part.errors.markdown(), *missing])
+        found[part.name] = part.errors.markdown()
         found[f"{part.name} costs"] = part.costs.markdown()
     if STUDIES.exists():
         found["studies"] = study_lines()
     payoff = break_even(results)
     found["break-even"] = payoff.markdown() if payoff else ""
     return found
-
-
-def count(results: Results) -> int:
-    return sum(entry.model in PAPER.get(entry.problem, {}) for entry in results.entries)
 
 
 def recipe_lines() -> str:

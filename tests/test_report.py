@@ -136,7 +136,7 @@ def test_costs_and_the_break_even_by_hand(folder):
     assert rows[0] == ["duffing", "fno", "1.73e-3", "1.50 M", "20", "1.500", "1,000", "cpu"]
     assert rows[-1] == ["duffing", "reference solver", "–", "–", "–", "–", "10", "2 cores"]
     write_json(folder / "duffing" / "fno-0.json", record("duffing", "fno", 3e-6, compiled=True))
-    assert sections(read_results(folder))[0].costs.rows[0][-1][0].text == "cpu, compiled"
+    assert sections(read_results(folder))[0].costs.rows[0][-1][0].text == "cpu, trained compiled"
     payoff = break_even(results)
     assert payoff is not None
     # ten samples at 10 a second and 20 s of training, saving 1/10 - 1/1000 s a response

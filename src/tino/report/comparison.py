@@ -202,7 +202,7 @@ def recipe(results: Results, problems: Sequence[str]) -> str:
 
 
 def _where(record: dict[str, Any]) -> str:
-    return f"{record['device']}, compiled" if record.get("compiled") else record["device"]
+    return f"{record['device']}, trained compiled" if record.get("compiled") else record["device"]
 
 
 def _recipe(record: dict[str, Any]) -> str:
