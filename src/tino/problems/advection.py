@@ -9,7 +9,7 @@ from tino.grids import Periodic, TimeGrid
 from tino.inputs import Forcing, sine_fourier
 from tino.problems.base import Advance, Problem, choice, fine_enough, register
 from tino.problems.periodic import fourier_initial
-from tino.solvers.etd import march
+from tino.solvers.march import march
 from tino.solvers.runge_kutta import rk4
 from tino.solvers.spectral import FourierBox
 

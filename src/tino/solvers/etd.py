@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from tino.errors import TinoError
+from tino.solvers.march import Step
 
 Nonlinear = Callable[[float, Tensor], Tensor]  # (t, v) -> N(t, v), forcing included
-Step = Callable[[float, Tensor], Tensor]  # (t, v(t)) -> v(t + h)
 
 
 def etdrk4(linear: Tensor, nonlinear: Nonlinear, h: float) -> Step:
@@ -44,23 +44,3 @@ def etdrk4(linear: Tensor, nonlinear: Nonlinear, h: float) -> Step:
         return e * v + w1 * n_v + 2 * w2 * (n_a + n_b) + w3 * n_c
 
     return step
-
-
-def march(
-    make_step: Callable[[float], Step],
-    v: Tensor,
-    times: Tensor,
-    substeps: int,
-    observe: Callable[[float, Tensor], Tensor],
-    advance: Callable[[], None],
-) -> tuple[Tensor, Tensor]:
-    """Walk along uniform output times -> what is observed there, (b, t, x), and the state at the end."""
-    h = float(times[1] - times[0]) / substeps
-    step = make_step(h)
-    out = [observe(float(times[0]), v)]
-    for t, t_next in zip(times[:-1].tolist(), times[1:].tolist(), strict=True):
-        for i in range(substeps):
-            v = step(t + i * h, v)
-        out.append(observe(t_next, v))
-        advance()
-    return torch.stack(out, dim=1), v

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tino.solvers.etd import etdrk4, march
+from tino.solvers.etd import etdrk4
+from tino.solvers.march import march
 from tino.solvers.spectral import Source
 
 BOUNDARIES = ("neumann", "frozen")

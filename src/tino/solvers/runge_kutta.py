@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tino.errors import TinoError
+from tino.solvers.march import Step
 
 # Dormand & Prince 1980: nodes c, stage weights A, the fifth-order weights (equal to the last stage's), and
 # the difference to the fourth-order ones, which estimates the error of a step.
@@ -36,7 +37,7 @@ _DENSE = (
 RightHandSide = Callable[[Tensor, Tensor], Tensor]  # (t: (b, 1), y: (b, d)) -> dy/dt: (b, d)
 
 
-def rk4(rhs: Callable[[float, Tensor], Tensor], h: float) -> Callable[[float, Tensor], Tensor]:
+def rk4(rhs: Callable[[float, Tensor], Tensor], h: float) -> Step:
     """The step (t, y) -> y(t + h) of the classical method of order four."""
 
     def step(t: float, y: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from tino.solvers.etd import etdrk4, march
+from tino.solvers.etd import etdrk4
+from tino.solvers.march import march
 
 
 @dataclass(frozen=True)

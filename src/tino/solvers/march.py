@@ -1,0 +1,31 @@
+"""Fixed-step time marching, shared by every one-step method (ETDRK4, RK4, Euler)."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+Step = Callable[[float, Tensor], Tensor]  # (t, v(t)) -> v(t + h)
+
+
+def march(
+    make_step: Callable[[float], Step],
+    v: Tensor,
+    times: Tensor,
+    substeps: int,
+    observe: Callable[[float, Tensor], Tensor],
+    advance: Callable[[], None],
+) -> tuple[Tensor, Tensor]:
+    """March from v at times[0] through uniform output times, with ``substeps`` steps between two of them.
+
+    Returns the observations at all output times, (b, t, x), and the final state.
+    """
+    h = float(times[1] - times[0]) / substeps
+    step = make_step(h)
+    out = [observe(float(times[0]), v)]
+    for t, t_next in zip(times[:-1].tolist(), times[1:].tolist(), strict=True):
+        for i in range(substeps):
+            v = step(t + i * h, v)
+        out.append(observe(t_next, v))
+        advance()
+    return torch.stack(out, dim=1), v
