@@ -11,7 +11,7 @@ import os
 import shutil
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +28,8 @@ from tino.devices import pick_device
 from tino.errors import TinoError, TinoWarning
 from tino.files import whole_file
 from tino.problems import Problem
-from tino.progress import progress
+from tino.progress import Advance, progress
 from tino.version import VERSION
-
-Advance = Callable[[float], None]
 
 
 def cache_folder(folder: str | os.PathLike[str] | None = None) -> Path:
@@ -169,7 +167,7 @@ def _solve(
             advance(often * part)
 
     with torch.no_grad():
-        f, u = problem.sensors(forcing), problem.solve(forcing, advance=tick)
+        f, u = problem.sensors(forcing), problem.solve(forcing, tick=tick)
     if not bool(torch.isfinite(u).all()):
         first = chunk.indices[0]
         raise TinoError(f"the reference solution of {problem.name} is not finite in samples {first} and on")

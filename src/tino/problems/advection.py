@@ -7,9 +7,9 @@ from torch import Tensor
 
 from tino.grids import Periodic, TimeGrid
 from tino.inputs import Forcing, sine_fourier
-from tino.problems.base import Advance, Problem, choice, fine_enough, register
+from tino.problems.base import Problem, choice, fine_enough, register
 from tino.problems.periodic import fourier_initial
-from tino.solvers.march import march
+from tino.solvers.march import Tick, march
 from tino.solvers.runge_kutta import rk4
 from tino.solvers.spectral import FourierBox
 
@@ -17,7 +17,7 @@ Answer = tuple[Tensor, Tensor]
 
 
 def along_characteristics(
-    forcing: Forcing, times: Tensor, state: Tensor | None, n_out: int, n: int, substeps: int, advance: Advance
+    forcing: Forcing, times: Tensor, state: Tensor | None, n_out: int, n: int, substeps: int, tick: Tick
 ) -> Answer:
     """In the frame that moves with the wind, U(t, X) = u(t, X + sin t), there is no advection left:
     U_t = -sin(U/10) + f(t, X + sin t). A shift in x is a phase in Fourier space, so nothing is smeared.
@@ -37,12 +37,12 @@ def along_characteristics(
     if state is None:
         state = box.forward(fourier_initial(box.points)).expand(forcing.batch, -1)
     start = box.backward(state * phase(float(times[0])))
-    u, big_u = march(lambda h: rk4(slope, h), start, times, substeps, observe, advance)
+    u, big_u = march(lambda h: rk4(slope, h), start, times, substeps, observe, tick)
     return u, box.forward(big_u) * phase(float(times[-1])).conj()
 
 
 def upwind(
-    forcing: Forcing, times: Tensor, state: Tensor | None, n_out: int, n: int, substeps: int, advance: Advance
+    forcing: Forcing, times: Tensor, state: Tensor | None, n_out: int, n: int, substeps: int, tick: Tick
 ) -> Answer:
     """The paper's scheme: first-order upwind differences and forward Euler, on the output points (n = n_out)."""
     box = FourierBox(n, 1, 1.0, times.device)
@@ -58,7 +58,7 @@ def upwind(
 
     if state is None:
         state = fourier_initial(box.points).expand(forcing.batch, -1)
-    return march(make_step, state, times, substeps, lambda t, u: u[:, :: n // n_out].contiguous(), advance)
+    return march(make_step, state, times, substeps, lambda t, u: u[:, :: n // n_out].contiguous(), tick)
 
 
 @register("advection-reaction")
@@ -75,8 +75,8 @@ def advection_reaction(name: str, n_t: int = 200, resolution: int = 128, scheme:
     substeps = math.ceil(time.step / (0.0204 if exact else 0.5 / resolution))
     solver = along_characteristics if exact else upwind
 
-    def evolution(forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, advance: Advance) -> Answer:
-        return solver(forcing, times, state, resolution, refine * n, refine * substeps, advance)
+    def evolution(forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick) -> Answer:
+        return solver(forcing, times, state, resolution, refine * n, refine * substeps, tick)
 
     return Problem(
         name=name,

@@ -13,9 +13,9 @@ from torch import Tensor
 from tino.errors import TinoError, unknown
 from tino.grids import Grid, Periodic, TimeGrid, grid_record
 from tino.inputs import Forcing, InputLaw
+from tino.solvers.march import Tick
 
-Advance = Callable[[], None]  # called by a solver after each output time
-Evolution = Callable[[Forcing, Tensor, Any, int, Advance], tuple[Tensor, Any]]
+Evolution = Callable[[Forcing, Tensor, Any, int, Tick], tuple[Tensor, Any]]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Windows:
 class Problem:
     """A forced system f -> u with everything needed to make data from it.
 
-    ``evolution(forcing, times, state, refine, advance)`` returns u (b, t, x) in float64 and the state at the
+    ``evolution(forcing, times, state, refine, tick)`` returns u (b, t, x) in float64 and the state at the
     last time. It starts at times[0] from the given state, or from the problem's initial one where that is None;
     ``refine`` multiplies the solver's inner resolution in time and space. ``solver`` names it and its
     tolerances, for the records.
@@ -57,9 +57,9 @@ class Problem:
     chunk: int = 100  # samples solved together; fixed, so that no byte depends on how a set is made
     windows: Windows | None = None
 
-    def solve(self, forcing: Forcing, refine: int = 1, advance: Advance = lambda: None) -> Tensor:
+    def solve(self, forcing: Forcing, refine: int = 1, tick: Tick = lambda: None) -> Tensor:
         """The reference solution for a batch of forcings, on the forcing's device -> (b, t, x)."""
-        return self.evolve(forcing, self.time.points, None, refine, advance)[0]
+        return self.evolve(forcing, self.time.points, None, refine, tick)[0]
 
     def evolve(
         self,
@@ -67,11 +67,11 @@ class Problem:
         times: Tensor,
         state: Any = None,
         refine: int = 1,
-        advance: Advance = lambda: None,
+        tick: Tick = lambda: None,
     ) -> tuple[Tensor, Any]:
         """u at the given uniform times, (b, t, x), and the full state at the last of them."""
         with one_thread():
-            return self.evolution(forcing, times.to(forcing.device), state, refine, advance)
+            return self.evolution(forcing, times.to(forcing.device), state, refine, tick)
 
     def sensors(self, forcing: Forcing) -> Tensor:
         """The forcing as a model sees it: at the time grid and the input points -> (b, t, m)."""

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from tino.grids import Interval, Point, TimeGrid
 from tino.inputs import Forcing, Params, sine, sine_gaussian
-from tino.problems.base import Advance, Problem, choice, register
+from tino.problems.base import Problem, choice, register
+from tino.solvers.march import Tick
 
 
 @register("fitting-time")
@@ -22,7 +23,7 @@ def fitting_time(name: str, n_t: int = 1000, clock: str = "printed") -> Problem:
         return -p["A"] / p["b"] * torch.cos(p["b"] * t + p["c"])
 
     def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, advance: Advance
+        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
     ) -> tuple[Tensor, Tensor]:
         f, p = forcing.amplitude(times), forcing.params
         integral = primitive(p, times) - primitive(p, times[:1]) + (0.0 if state is None else state)  # (b, t)
@@ -65,7 +66,7 @@ def fitting_space(name: str, n_t: int = 200, resolution: int = 128) -> Problem:
         return y * (mu * mass - drift) + mass
 
     def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, advance: Advance
+        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
     ) -> tuple[Tensor, Tensor]:
         p = forcing.params
         gained = in_time(p, times) - in_time(p, times[:1])

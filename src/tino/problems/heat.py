@@ -7,7 +7,8 @@ from torch import Tensor
 
 from tino.grids import TimeGrid, Triangle
 from tino.inputs import Forcing, sine_gaussian_2d
-from tino.problems.base import Advance, Problem, chunk_size, register
+from tino.problems.base import Problem, chunk_size, register
+from tino.solvers.march import Tick
 from tino.solvers.triangle import TriangleModes, solve_triangle
 
 CELL = 384  # samples along each side of the lattice cell
@@ -26,12 +27,10 @@ def heat_triangle(name: str, n_t: int = 100, resolution: int = 32, alpha: float 
         return modes, modes.functions(grid.points)
 
     def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, advance: Advance
+        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
     ) -> tuple[Tensor, Tensor]:
         modes, functions = eigenfunctions(refine * CELL)
-        return solve_triangle(
-            alpha, forcing, times, modes, functions.to(times.device), refine * substeps, state, advance
-        )
+        return solve_triangle(alpha, forcing, times, modes, functions.to(times.device), refine * substeps, state, tick)
 
     return Problem(
         name=name,

@@ -10,8 +10,9 @@ from torch import Tensor
 from tino.errors import TinoError
 from tino.grids import Interval, TimeGrid
 from tino.inputs import Forcing, sine_gaussian
-from tino.problems.base import Advance, Problem, choice, register
+from tino.problems.base import Problem, choice, register
 from tino.solvers.lines import BOUNDARIES, LineEquation, solve_line
+from tino.solvers.march import Tick
 from tino.solvers.modes import solve_modes
 
 CELLS = 1024  # of the series for Allen-Cahn: its fronts are about 0.01 wide
@@ -38,9 +39,9 @@ def allen_cahn(
     substeps = math.ceil(time.step / 0.0102)
 
     def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, advance: Advance
+        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
     ) -> tuple[Tensor, Tensor]:
-        return solve_line(equation, forcing, times, resolution, refine * CELLS, refine * substeps, state, advance)
+        return solve_line(equation, forcing, times, resolution, refine * CELLS, refine * substeps, state, tick)
 
     series = "cosine" if boundary == "neumann" else "sine"
     return Problem(
@@ -119,12 +120,12 @@ def convection_diffusion(
         return x, rate, functions, to_modes
 
     def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, advance: Advance
+        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
     ) -> tuple[Tensor, Tensor]:
         x, rate, functions, to_modes = (part.to(times.device) for part in modes(refine))
         profile = forcing.on(x[:, None]) @ to_modes
         start = ((initial(x) - floor) @ to_modes).expand(forcing.batch, -1) if state is None else state
-        u, end = solve_modes(rate, profile, forcing.amplitude, functions, times, refine * substeps, start, advance)
+        u, end = solve_modes(rate, profile, forcing.amplitude, functions, times, refine * substeps, start, tick)
         if state is None:  # the series of the initial state converges slowly at the ends, where it does not fit u_x = 0
             u[:, 0] = initial(grid.points[:, 0].to(times.device)) - floor
         return u + floor, end

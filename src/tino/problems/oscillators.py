@@ -8,7 +8,8 @@ from torch import Tensor
 
 from tino.grids import Point, TimeGrid
 from tino.inputs import Forcing, InputLaw, sine
-from tino.problems.base import Advance, Problem, register
+from tino.problems.base import Problem, register
+from tino.solvers.march import Tick
 from tino.solvers.runge_kutta import dormand_prince
 
 Slope = Callable[[Tensor, Tensor], Tensor]  # (f: (b,), state: (b, d)) -> d(state)/dt: (b, d)
@@ -37,7 +38,7 @@ def forced_ode(
     options = {"n_t": 1000, **(options or {})}
 
     def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, advance: Advance
+        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
     ) -> tuple[Tensor, Tensor]:
         def rhs(t: Tensor, y: Tensor) -> Tensor:
             return slope(forcing.amplitude(t)[:, 0], y)
@@ -47,7 +48,7 @@ def forced_ode(
         tight = refine**5  # a fifth-order method: twice as fine means 32 times as tight
         n = refine * (len(times) - 1) + 1
         fine = torch.linspace(float(times[0]), float(times[-1]), n, dtype=torch.float64).to(times.device)
-        y = dormand_prince(rhs, state, fine, rtol / tight, atol / tight, advance=advance)
+        y = dormand_prince(rhs, state, fine, rtol / tight, atol / tight, tick=tick)
         return y[:, ::refine, :1], y[:, -1]
 
     return Problem(

@@ -10,7 +10,8 @@ from torch import Tensor
 from tino.errors import TinoError
 from tino.grids import Periodic, TimeGrid
 from tino.inputs import MODES, Forcing, InputLaw, sine_fourier
-from tino.problems.base import Advance, Problem, Windows, chunk_size, fine_enough, register
+from tino.problems.base import Problem, Windows, chunk_size, fine_enough, register
+from tino.solvers.march import Tick
 from tino.solvers.spectral import FourierBox, PeriodicEquation, solve_periodic
 
 
@@ -45,9 +46,9 @@ def forced_periodic(
     n_inner, substeps = fine_enough(points, n_out), math.ceil(time.step / step)
 
     def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, advance: Advance
+        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
     ) -> tuple[Tensor, Tensor]:
-        return solve_periodic(equation, forcing, times, n_out, refine * n_inner, refine * substeps, state, advance)
+        return solve_periodic(equation, forcing, times, n_out, refine * n_inner, refine * substeps, state, tick)
 
     return Problem(
         name=name,
@@ -170,7 +171,7 @@ def advection_diffusion_3d(name: str, n_t: int = 50, resolution: int = 16, nu: f
     substeps = math.ceil(time.step / 0.0103)
     flow = vorticity_equation(nu, 2)
 
-    def evolution(forcing: Forcing, times: Tensor, state: Any, refine: int, advance: Advance) -> tuple[Tensor, Any]:
+    def evolution(forcing: Forcing, times: Tensor, state: Any, refine: int, tick: Tick) -> tuple[Tensor, Any]:
         flow_state, heat_state = state or (None, None)
         parts = refine * substeps
         plane, flow_state = solve_periodic(
@@ -181,7 +182,7 @@ def advection_diffusion_3d(name: str, n_t: int = 50, resolution: int = 16, nu: f
             refine * n_inner,
             parts,
             flow_state,
-            advance,
+            tick,
         )
         line, heat_state = solve_periodic(
             heat, Forcing(line_law, forcing.params), times, resolution, refine * n_line, parts, heat_state

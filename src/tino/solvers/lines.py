@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tino.solvers.etd import etdrk4
-from tino.solvers.march import march
+from tino.solvers.march import Tick, march
 from tino.solvers.spectral import Source
 
 BOUNDARIES = ("neumann", "frozen")
@@ -37,7 +37,7 @@ def solve_line(
     cells: int,
     substeps: int,
     state: Tensor | None = None,
-    advance: Callable[[], None] = lambda: None,
+    tick: Tick = lambda: None,
 ) -> tuple[Tensor, Tensor]:
     """The solution at ``times`` on n_out points, both ends included, (b, t, n_out), and the state at the end.
 
@@ -86,6 +86,4 @@ def solve_line(
         return forward(equation.reaction(backward(v))) + source(t)
 
     linear = -equation.diffusion * k**2
-    return march(
-        lambda h: etdrk4(linear, nonlinear, h), state, times, substeps, lambda t, v: v @ series + below, advance
-    )
+    return march(lambda h: etdrk4(linear, nonlinear, h), state, times, substeps, lambda t, v: v @ series + below, tick)

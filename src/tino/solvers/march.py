@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 Step = Callable[[float, Tensor], Tensor]  # (t, v(t)) -> v(t + h)
+Tick = Callable[[], None]  # a solver calls it after each output time
 
 
 def march(
@@ -14,7 +15,7 @@ def march(
     times: Tensor,
     substeps: int,
     observe: Callable[[float, Tensor], Tensor],
-    advance: Callable[[], None],
+    tick: Tick,
 ) -> tuple[Tensor, Tensor]:
     """March from v at times[0] through uniform output times, with ``substeps`` steps between two of them.
 
@@ -27,5 +28,5 @@ def march(
         for i in range(substeps):
             v = step(t + i * h, v)
         out.append(observe(t_next, v))
-        advance()
+        tick()
     return torch.stack(out, dim=1), v

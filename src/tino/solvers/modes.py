@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tino.solvers.march import Tick
+
 NODES = 4  # of the amplitude's polynomial
 
 
@@ -45,7 +47,7 @@ def solve_modes(
     times: Tensor,
     substeps: int,
     state: Tensor,
-    advance: Callable[[], None],
+    tick: Tick,
 ) -> tuple[Tensor, Tensor]:
     """From the coefficients ``state`` (b, modes) at times[0] -> Σ_k c_k φ_k at the times, (b, t, x), and c at the end.
 
@@ -68,5 +70,5 @@ def solve_modes(
             gain = amplitude(t + (i + nodes) * h) @ weights  # (b, modes)
             state = decay * state + gain * profile
         out.append(observe(state))
-        advance()
+        tick()
     return torch.stack(out, dim=1), state

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tino.errors import TinoError
-from tino.solvers.march import Step
+from tino.solvers.march import Step, Tick
 
 # Dormand & Prince 1980: nodes c, stage weights A, the fifth-order weights (equal to the last stage's), and
 # the difference to the fourth-order ones, which estimates the error of a step.
@@ -57,7 +57,7 @@ def dormand_prince(
     rtol: float = 1e-8,
     atol: float = 1e-10,
     stride: int = 5,
-    advance: Callable[[], None] = lambda: None,
+    tick: Tick = lambda: None,
 ) -> Tensor:
     """y' = rhs(t, y), y(times[0]) = y0 (b, d), at the given times -> (b, t, d).
 
@@ -108,7 +108,7 @@ def dormand_prince(
         if stuck:
             raise TinoError(f"the solution of the ODE blows up near t = {float(t.min()):.6g}")
         for _ in range(fewest - told):
-            advance()
+            tick()
         told = fewest
         if fewest == n:
             return out[:, :n]

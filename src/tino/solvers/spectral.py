@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tino.solvers.etd import etdrk4
-from tino.solvers.march import march
+from tino.solvers.march import Tick, march
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def solve_periodic(
     n_inner: int,
     substeps: int,
     state: Tensor | None = None,
-    advance: Callable[[], None] = lambda: None,
+    tick: Tick = lambda: None,
 ) -> tuple[Tensor, Tensor]:
     """The solution at ``times`` on n_out points an axis, (b, t, n_out^d), and the spectrum at the end.
 
@@ -114,4 +114,4 @@ def solve_periodic(
         return box.backward(v)[pick].flatten(1)
 
     linear = equation.linear(box)
-    return march(lambda h: etdrk4(linear, nonlinear, h), state, times, substeps, observe, advance)
+    return march(lambda h: etdrk4(linear, nonlinear, h), state, times, substeps, observe, tick)

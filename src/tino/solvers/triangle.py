@@ -7,13 +7,13 @@ waves. So u_t = α Δu + f becomes one scalar equation a mode.
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from tino.inputs import Forcing
+from tino.solvers.march import Tick
 from tino.solvers.modes import solve_modes
 
 ROOT3 = math.sqrt(3.0)
@@ -105,11 +105,11 @@ def solve_triangle(
     functions: Tensor,
     substeps: int,
     state: Tensor | None = None,
-    advance: Callable[[], None] = lambda: None,
+    tick: Tick = lambda: None,
 ) -> tuple[Tensor, Tensor]:
     """u_t = α Δu + f, insulated, from rest: u at the points of ``functions`` -> (b, t, x), and the coefficients."""
     profile = modes.coefficients(forcing.on(modes.folded.to(times.device)))
     rate = alpha * modes.k.square().sum(1).to(times.device)
     if state is None:
         state = torch.zeros_like(profile)
-    return solve_modes(rate, profile, forcing.amplitude, functions, times, substeps, state, advance)
+    return solve_modes(rate, profile, forcing.amplitude, functions, times, substeps, state, tick)
