@@ -9,6 +9,7 @@ from scipy.integrate import quad
 import tino
 from tino.inputs import Forcing
 from tino.problems.periodic import burgers_equation
+from tino.solvers.advection import AdvectionEquation, along_characteristics, upwind
 from tino.solvers.etd import etdrk4
 from tino.solvers.modes import solve_modes
 from tino.solvers.runge_kutta import dormand_prince, rk4
@@ -77,6 +78,32 @@ def by_modes(n: int) -> float:
     return float((y[0, :, 0] - truth).abs().max())
 
 
+def advected(solve, points: int, n: int, substeps: int) -> float:
+    # u_t + cos(t) u_x = -u² + f with f chosen so that u = 2 + sin(kx - 3t)
+    k = 2 * np.pi
+    times = torch.linspace(0, 2, n + 1, dtype=torch.float64)
+
+    def solution(t, x):
+        return 2 + torch.sin(k * x - 3 * t)
+
+    def source(t, points):
+        x = points[:, 0]
+        return (k * np.cos(t) - 3) * torch.cos(k * x - 3 * t) + solution(t, x) ** 2
+
+    equation = AdvectionEquation(np.cos, np.sin, lambda u: -(u**2), lambda x: solution(0.0, x[:, 0]))
+    u, _ = solve(equation, OneForcing(source), times, points, points, substeps)
+    x = torch.arange(points, dtype=torch.float64) / points
+    return float((u[0] - solution(times[:, None], x)).abs().max())
+
+
+def by_characteristics(n: int) -> float:
+    return advected(along_characteristics, 16, n, 1)  # 16 points resolve this solution exactly
+
+
+def by_upwind(n: int) -> float:
+    return advected(upwind, n, n // 4, 16)  # a time step of half a cell
+
+
 # a new integrator is one more row here
 @pytest.mark.parametrize(
     ("solve", "order", "counts"),
@@ -86,8 +113,10 @@ def by_modes(n: int) -> float:
         (by_rk4, 4, [32, 64, 128]),
         (by_etdrk4, 4, [16, 32, 64, 128]),
         (by_modes, 4, [8, 16, 32, 64]),
+        (by_characteristics, 4, [32, 64, 128]),
+        (by_upwind, 1, [256, 512, 1024]),
     ],
-    ids=["dormand-prince", "its interpolant", "rk4", "etdrk4", "modes"],
+    ids=["dormand-prince", "its interpolant", "rk4", "etdrk4", "modes", "characteristics", "upwind"],
 )
 def test_observed_order(solve, order, counts):
     errors = [solve(n) for n in counts]

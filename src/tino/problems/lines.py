@@ -3,7 +3,6 @@
 import functools
 import math
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,6 +10,7 @@ from tino.errors import TinoError
 from tino.grids import Interval, TimeGrid
 from tino.inputs import Forcing, sine_gaussian
 from tino.problems.base import Problem, choice, register
+from tino.solvers.convection import convection_modes, convection_projection
 from tino.solvers.lines import BOUNDARIES, LineEquation, solve_line
 from tino.solvers.march import Tick
 from tino.solvers.modes import solve_modes
@@ -59,30 +59,6 @@ def allen_cahn(
     )
 
 
-def convection_modes(diffusion: float, velocity: float, boundary: str, count: int, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Decay rates (k,) and functions (k, x) of u_t + v u_x = D u_xx on [0, 1]: with p = v / 2D,
-
-    u_x = 0 at the ends: 1, and e^{px} (cos nπx - p/(nπ) sin nπx);   u = 0 at the ends: e^{px} sin nπx,
-
-    each up to a factor. They are orthogonal with the weight e^{-2px}.
-    """
-    p = velocity / (2 * diffusion)
-    n = torch.arange(1, count + 1, dtype=torch.float64)[:, None]
-    rate = diffusion * (n[:, 0] * torch.pi) ** 2 + velocity**2 / (4 * diffusion)
-    angle, growth = n * torch.pi * x, torch.exp(p * (x - 1))
-    if boundary == "frozen":
-        return rate, growth * torch.sin(angle)
-    waves = growth * (torch.cos(angle) - p / (n * torch.pi) * torch.sin(angle))
-    return torch.cat([torch.zeros(1).double(), rate]), torch.cat([torch.ones(1, len(x)).double(), waves])
-
-
-def gauss_panels(panels: int, order: int = 32) -> tuple[Tensor, Tensor]:
-    """Nodes and weights of Gauss quadrature on [0, 1], in equal panels."""
-    nodes, weights = (torch.from_numpy(a) for a in np.polynomial.legendre.leggauss(order))
-    starts = torch.arange(panels, dtype=torch.float64)[:, None]
-    return ((starts + (nodes + 1) / 2) / panels).flatten(), (weights / (2 * panels)).repeat(panels)
-
-
 @register("convection-diffusion")
 def convection_diffusion(
     name: str,
@@ -111,12 +87,10 @@ def convection_diffusion(
 
     @functools.cache  # the same for every chunk
     def modes(refine: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Quadrature nodes, rates, functions at the output points, and the map from values at the nodes to modes."""
-        x, weights = gauss_panels(refine * EIGENMODES // 8)
-        rate, values = convection_modes(diffusion, velocity, boundary, refine * EIGENMODES, x)
-        weighted = values * weights * torch.exp(-velocity / diffusion * (x - 1))
-        to_modes = weighted.T / (weighted * values).sum(1)
-        _, functions = convection_modes(diffusion, velocity, boundary, refine * EIGENMODES, grid.points[:, 0])
+        """Quadrature nodes, decay rates, eigenfunctions at the output points, and the projection onto them."""
+        count = refine * EIGENMODES
+        x, rate, to_modes = convection_projection(diffusion, velocity, boundary, count)
+        _, functions = convection_modes(diffusion, velocity, boundary, count, grid.points[:, 0])
         return x, rate, functions, to_modes
 
     def evolution(
