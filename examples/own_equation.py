@@ -21,7 +21,8 @@ def reaction_diffusion(name: str, n_t: int = 50, resolution: int = 64) -> tino.P
         stop=2.0,
         points=128,  # of the solver, along each axis
         step=0.01,  # of the solver, at most
-        options={"n_t": n_t, "resolution": resolution},
+        n_t=n_t,
+        resolution=resolution,
     )
 
 

@@ -14,7 +14,7 @@ def pendulum(name: str, n_t: int = 200) -> tino.Problem:
         return torch.stack([speed, f - 0.5 * speed - torch.sin(angle)], dim=1)
 
     equation = "u'' + u'/2 + sin u = f(t)"
-    return forced_ode(name, slope, (0.0, 0.0), title="Pendulum", equation=equation, options={"n_t": n_t})
+    return forced_ode(name, slope, (0.0, 0.0), title="Pendulum", equation=equation, n_t=n_t)
 
 
 def main(samples: int = 200, epochs: int = 100) -> float:

@@ -1,5 +1,8 @@
 """Reference solutions against closed forms, codes we did not write, balances, and themselves refined."""
 
+import importlib
+import inspect
+import json
 import re
 
 import numpy as np
@@ -12,8 +15,10 @@ from scipy.interpolate import CubicSpline
 
 import tino
 from tino.inputs import Forcing, sine_fourier
-from tino.problems import measure_invariance, register
-from tino.problems.periodic import fourier_initial, vorticity_equation
+from tino.problems import base, measure_invariance, register
+from tino.problems.oscillators import duffing as duffing_problem
+from tino.problems.oscillators import forced_ode
+from tino.problems.periodic import fourier_initial, navier_stokes_ic, vorticity_equation
 from tino.solvers.spectral import FourierBox, PeriodicEquation, solve_periodic
 from tino.solvers.triangle import TriangleModes
 
@@ -535,6 +540,65 @@ def test_aliased_modes_are_named_by_what_they_look_like():
     (first, _) = tino.problem("burgers-0.1", resolution=6).cautions()
     assert "3 (its sine vanishes), 4 (seen as 2), 5 (seen as 1), 6 (seen as 0)" in first
     assert "9 (its sine vanishes), 10 (seen as 2)" in first
+
+
+OTHER = {"printed": "constant", "neumann": "frozen", "characteristics": "upwind"}
+
+
+def changed(value):
+    """Another valid value of an option."""
+    if isinstance(value, str):
+        return OTHER[value]
+    return value + 8 if isinstance(value, int) else 1.5 * value
+
+
+def options_missing_from_the_record(name: str) -> list[str]:
+    """The arguments of a factory that can change without changing the problem's record."""
+    factory, fixed = base._FACTORIES[name]
+    defaults = {k: p.default for k, p in inspect.signature(factory).parameters.items() if k != "name"} | fixed
+    record = json.dumps(factory(name=name, **fixed).record())
+    return [
+        option
+        for option, value in defaults.items()
+        if json.dumps(factory(name=name, **fixed | {option: changed(value)}).record()) == record
+    ]
+
+
+@pytest.mark.parametrize("name", tino.problem_names())
+def test_problems_that_differ_in_an_option_have_different_records(name):
+    assert options_missing_from_the_record(name) == []
+
+
+def softened(name: str, n_t: int = 8, softening: float = 1.0) -> tino.Problem:
+    return forced_ode(name, lambda f, u: -softening * u, (0.0,), title="", equation="u' = -s u", n_t=n_t)
+
+
+def test_an_option_that_misses_the_record_is_found(monkeypatch):
+    monkeypatch.setattr(base, "_FACTORIES", {"bare": (softened, {})})  # past ``register``, which records options
+    assert options_missing_from_the_record("bare") == ["softening"]
+    register("registered")(softened)
+    assert options_missing_from_the_record("registered") == []
+
+
+@pytest.mark.parametrize("name", tino.problem_names())
+def test_a_factory_called_directly_gives_the_same_options(name):
+    registered, fixed = base._FACTORIES[name]
+    factory = getattr(importlib.import_module(registered.__module__), registered.__name__)
+    direct, looked_up = factory(name, **fixed), tino.problem(name)
+    assert list(direct.options.items()) == list(looked_up.options.items())
+    assert direct.record() == looked_up.record()
+
+
+def test_options_given_by_position_are_recorded():
+    assert duffing_problem("duffing", 50).options == tino.problem("duffing", n_t=50).options
+    assert navier_stokes_ic("navier-stokes-ic").options == {"nu": 0.01, "resolution": 32}  # not those of navier-stokes
+
+
+def test_an_option_that_json_cannot_hold_is_refused(monkeypatch):
+    monkeypatch.setattr(base, "_FACTORIES", {})
+    made = register("own")(lambda name, law=None: softened(name))
+    with pytest.raises(tino.TinoError, match="own: law is of type InputLaw, expected a number"):
+        made("own", law=sine_fourier())
 
 
 def test_own_names_are_kept():

@@ -51,5 +51,4 @@ def advection_reaction(name: str, n_t: int = 200, resolution: int = 128, scheme:
             "points": n_inner,
             "steps_per_output": substeps,
         },
-        options={"n_t": n_t, "resolution": resolution, "scheme": scheme},
     )

@@ -1,10 +1,12 @@
 """What a problem is: an input law, grids, and a reference evolution from forcing to response."""
 
+import functools
 import inspect
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -53,7 +55,7 @@ class Problem:
     outputs: Grid
     evolution: Evolution
     solver: Mapping[str, Any]
-    options: Mapping[str, Any]  # the arguments the factory was called with, defaults included
+    options: Mapping[str, Any] = field(default_factory=dict)  # the factory's arguments; ``register`` fills them in
     chunk: int = 100  # samples solved together; fixed, so that no byte depends on how a set is made
     windows: Windows | None = None
 
@@ -135,15 +137,47 @@ _FACTORIES: dict[str, tuple[Callable[..., Problem], dict[str, Any]]] = {}
 
 
 def register(name: str, **fixed: Any) -> Callable[[Callable[..., Problem]], Callable[..., Problem]]:
-    """Enrol a factory under a name, with arguments fixed for it; one factory may serve several names."""
+    """Register a factory under a name, with some arguments fixed. One factory may serve several names.
+
+    The decorated factory also sets the problem's options: all its arguments except ``name``, in the order of its
+    signature, with fixed arguments and defaults included. Every argument thus reaches the record, and problems that
+    differ in one of them never share a file in the cache.
+    """
 
     def enrol(factory: Callable[..., Problem]) -> Callable[..., Problem]:
         if name in _FACTORIES and _FACTORIES[name][0].__module__.startswith("tino."):
             raise TinoError(f"the name '{name}' is one of tino's own problems: choose another")
-        _FACTORIES[name] = (factory, fixed)
-        return factory
+        recorded = _recorded(factory)
+        _FACTORIES[name] = (recorded, fixed)
+        return recorded
 
     return enrol
+
+
+def _recorded(factory: Callable[..., Problem]) -> Callable[..., Problem]:
+    """Wrap a factory so that the problems it makes know their options."""
+    signature = inspect.signature(factory)
+
+    @functools.wraps(factory)
+    def make(*args: Any, **kwargs: Any) -> Problem:
+        made = factory(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        options = {k: v for k, v in bound.arguments.items() if k != "name"}
+        for option, value in options.items():
+            _check_plain(made.name, option, value)
+        return replace(made, options=options)
+
+    return make
+
+
+def _check_plain(name: str, option: str, value: Any) -> None:
+    """Options go into the record, so JSON must be able to hold them."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError) as error:
+        kind = type(value).__name__
+        raise TinoError(f"{name}: {option} is of type {kind}, expected a number, a text or a list of them") from error
 
 
 def problem_names() -> list[str]:

@@ -41,7 +41,6 @@ def fitting_time(name: str, n_t: int = 1000, clock: str = "printed") -> Problem:
         outputs=Point(),
         evolution=evolution,
         solver={"name": "closed form"},
-        options={"n_t": n_t, "clock": clock},
         chunk=1000,
     )
 
@@ -86,5 +85,4 @@ def fitting_space(name: str, n_t: int = 200, resolution: int = 128) -> Problem:
         outputs=outputs,
         evolution=evolution,
         solver={"name": "closed form"},
-        options={"n_t": n_t, "resolution": resolution},
     )

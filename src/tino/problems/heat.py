@@ -43,6 +43,5 @@ def heat_triangle(name: str, n_t: int = 100, resolution: int = 32, alpha: float 
         outputs=grid,
         evolution=evolution,
         solver={"name": "exact Neumann eigenfunctions of the triangle", "cell": CELL, "steps_per_output": substeps},
-        options={"n_t": n_t, "resolution": resolution, "alpha": alpha},
         chunk=chunk_size(grid.size, 50),
     )

@@ -55,7 +55,6 @@ def allen_cahn(
         outputs=grid,
         evolution=evolution,
         solver={"name": f"method of lines: {series} series, ETDRK4", "points": CELLS + 1, "steps_per_output": substeps},
-        options={"n_t": n_t, "resolution": resolution, "epsilon": epsilon, "boundary": boundary},
     )
 
 
@@ -115,11 +114,4 @@ def convection_diffusion(
         outputs=grid,
         evolution=evolution,
         solver={"name": "exact eigenfunctions", "modes": EIGENMODES, "steps_per_output": substeps},
-        options={
-            "n_t": n_t,
-            "resolution": resolution,
-            "diffusion": diffusion,
-            "velocity": velocity,
-            "boundary": boundary,
-        },
     )

@@ -1,7 +1,6 @@
 """Forced ordinary differential equations: one input signal, one output signal."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,11 +30,10 @@ def forced_ode(
     law: InputLaw | None = None,
     stop: float = 10.0,
     rtol: float = 1e-8,
-    options: dict[str, Any] | None = None,
+    n_t: int = 1000,
 ) -> Problem:
     """f -> first component of the state of y' = slope(f, y), y(0) = initial, on [0, stop]."""
     atol = 1e-2 * rtol
-    options = {"n_t": 1000, **(options or {})}
 
     def evolution(
         forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
@@ -57,12 +55,11 @@ def forced_ode(
         equation=equation,
         section=section,
         law=law or sine(),
-        time=TimeGrid(0.0, stop, options["n_t"]),
+        time=TimeGrid(0.0, stop, n_t),
         inputs=Point(),
         outputs=Point(),
         evolution=evolution,
         solver={"name": "Dormand-Prince 5(4), error control per sample", "rtol": rtol, "atol": atol},
-        options=options,
         chunk=1000,
     )
 
@@ -82,7 +79,7 @@ def duffing(name: str, n_t: int = 1000, damping: float = 1.0) -> Problem:
         title="Duffing oscillator",
         equation="u'' + c u' + u + u³ = f(t)",
         section="subsubsect_duffing_osc",
-        options={"n_t": n_t, "damping": damping},
+        n_t=n_t,
     )
 
 
@@ -96,7 +93,7 @@ def gradient_flow(name: str, n_t: int = 1000) -> Problem:
         title="Gradient flow on a double well",
         equation="u' + u³ - u = f(t)",
         section="subsubsect_gradient_flow",
-        options={"n_t": n_t},
+        n_t=n_t,
     )
 
 
@@ -115,5 +112,5 @@ def lorenz(name: str, n_t: int = 1000, rho: float = 10.0) -> Problem:
         title="Lorenz system",
         equation="u' = 10 (y - u), y' = u (ρ - z) - y, z' = u y - 8/3 z - f(t)",
         section="subsubsect_lorenz_sys",
-        options={"n_t": n_t, "rho": rho},
+        n_t=n_t,
     )

@@ -34,21 +34,21 @@ def forced_periodic(
     section: str = "",
     law: InputLaw | None = None,
     chunk: int = 100,
-    options: dict[str, Any] | None = None,
+    n_t: int = 200,
+    resolution: int = 128,
 ) -> Problem:
     """f -> u for a periodic equation on [0, stop]: at least ``points`` inner points an axis, steps of at most
     ``step``."""
-    options = {"n_t": 200, "resolution": 128, **(options or {})}
     if law is None and equation.length != 1.0:
         raise TinoError(f"{name}: the paper's forcings have period 1, the equation {equation.length}: give a law")
-    time, n_out = TimeGrid(0.0, stop, options["n_t"]), options["resolution"]
-    grid = Periodic(equation.length, (n_out,) * equation.axes)
-    n_inner, substeps = fine_enough(points, n_out), math.ceil(time.step / step)
+    time = TimeGrid(0.0, stop, n_t)
+    grid = Periodic(equation.length, (resolution,) * equation.axes)
+    n_inner, substeps = fine_enough(points, resolution), math.ceil(time.step / step)
 
     def evolution(
         forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
     ) -> tuple[Tensor, Tensor]:
-        return solve_periodic(equation, forcing, times, n_out, refine * n_inner, refine * substeps, state, tick)
+        return solve_periodic(equation, forcing, times, resolution, refine * n_inner, refine * substeps, state, tick)
 
     return Problem(
         name=name,
@@ -65,7 +65,6 @@ def forced_periodic(
             "points": n_inner,
             "steps_per_output": substeps,
         },
-        options=options,
         chunk=chunk_size(grid.size, chunk),
     )
 
@@ -81,7 +80,7 @@ def burgers_equation(nu: float) -> PeriodicEquation:
 
 @register("burgers-0.01", nu=0.01)
 @register("burgers-0.1", nu=0.1)  # listed first: decorators apply from below
-def burgers(name: str, nu: float, n_t: int = 200, resolution: int = 128) -> Problem:
+def burgers(name: str, n_t: int = 200, resolution: int = 128, *, nu: float) -> Problem:
     """u_t + (u²)_x / 2 = ν u_xx + f(t, x), periodic on [0, 1], t in [0, 4] (subsubsect_burgers)."""
     # what a refinement study asks for an MSE below 1e-12: points across the steepest front, steps below the
     # advective limit of the highest kept mode
@@ -95,7 +94,8 @@ def burgers(name: str, nu: float, n_t: int = 200, resolution: int = 128) -> Prob
         stop=4.0,
         points=points,
         step=step,
-        options={"nu": nu, "n_t": n_t, "resolution": resolution},
+        n_t=n_t,
+        resolution=resolution,
     )
 
 
@@ -134,12 +134,13 @@ def navier_stokes(name: str, n_t: int = 100, resolution: int = 32, nu: float = 0
         points=64,
         step=0.0102,
         chunk=40,
-        options={"nu": nu, "n_t": n_t, "resolution": resolution},
+        n_t=n_t,
+        resolution=resolution,
     )
 
 
 @register("navier-stokes-ic")
-def navier_stokes_ic(name: str, resolution: int = 32, nu: float = 0.01) -> Problem:
+def navier_stokes_ic(name: str, nu: float = 0.01, resolution: int = 32) -> Problem:
     """(f, w_0) -> w on nine windows of 0.2 T of the problem above (subsubsect_navier_stokes_icvar).
 
     The printed edges of the windows fall between grid points; window k takes the indices 10(k-1) to 10(k-1)+19.
@@ -150,12 +151,11 @@ def navier_stokes_ic(name: str, resolution: int = 32, nu: float = 0.01) -> Probl
         title="2-D Navier-Stokes from any initial state",
         section="subsubsect_navier_stokes_icvar",
         windows=Windows(count=9, stride=10, length=20),
-        options={"nu": nu, "resolution": resolution},
     )
 
 
 @register("advection-diffusion-3d")
-def advection_diffusion_3d(name: str, n_t: int = 50, resolution: int = 16, nu: float = 0.001) -> Problem:
+def advection_diffusion_3d(name: str, nu: float = 0.001, n_t: int = 50, resolution: int = 16) -> Problem:
     """w_t + u·∇_12 w = ν Δ_123 w + f(t, x), periodic on [0, 1]³, t in [0, 1] (subsubsect_3d_adc_diff).
 
     f and w_0 are sums of functions of one variable, so exactly w = W(t, x_1, x_2) + g(t, x_3): W solves
@@ -205,6 +205,5 @@ def advection_diffusion_3d(name: str, n_t: int = 50, resolution: int = 16, nu: f
             "points": [n_inner, n_line],
             "steps_per_output": substeps,
         },
-        options={"nu": nu, "n_t": n_t, "resolution": resolution},
         chunk=chunk_size(grid.size, 40),
     )
