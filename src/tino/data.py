@@ -24,7 +24,7 @@ from tino.errors import TinoError
 from tino.grids import Grid, Interval, Point, TimeGrid, grid_from_record
 from tino.progress import progress
 
-FORMAT = 1  # of the file; a change of layout raises it
+DATA_FORMAT = 1  # of the file; a change of layout raises it
 SPLITS = ("train", "test")
 LARGE = 2**29  # bytes: reading more than this takes seconds, so it shows its progress
 
@@ -196,8 +196,8 @@ def _open(path: Path) -> Iterator[tuple[h5py.File, dict[str, Any]]]:
             found = record["format"]
         except (KeyError, ValueError, TypeError, OSError) as error:
             raise TinoError(f"{path} is an HDF5 file, but not a dataset of tino's: move it away") from error
-        if found != FORMAT:
-            raise TinoError(f"{path} has dataset format {found}, this version reads format {FORMAT}")
+        if found != DATA_FORMAT:
+            raise TinoError(f"{path} has dataset format {found}, this version reads format {DATA_FORMAT}")
         try:
             yield file, record
         except (OSError, KeyError) as error:

@@ -23,7 +23,7 @@ import safetensors
 import safetensors.numpy
 import torch
 
-from tino.data import FORMAT, SPLITS, Dataset, checksum, load_dataset, read_record
+from tino.data import DATA_FORMAT, SPLITS, Dataset, checksum, load_dataset, read_record
 from tino.devices import pick_device
 from tino.errors import TinoError, TinoWarning
 from tino.files import whole_file
@@ -82,7 +82,7 @@ def generate(
         raise TinoError(f"the shard is {shard[0]}/{shard[1]}, expected i/n with 1 <= i <= n")
     for caution in problem.cautions():
         warnings.warn(f"{problem.name}: {caution}", TinoWarning, stacklevel=3)
-    text = json.dumps({"format": FORMAT, **problem.record(), "seed": seed, "train": train, "test": test})
+    text = json.dumps({"format": DATA_FORMAT, **problem.record(), "seed": seed, "train": train, "test": test})
     request = json.loads(text)  # as a file gives it back
     mark = hashlib.sha256(text.encode()).hexdigest()[:10]
     path = cache_folder(cache) / f"{problem.name}-{train}+{test}-seed{seed}-{mark}.h5"
