@@ -249,7 +249,7 @@ def a_dataset(**changes) -> tino.Dataset:
         ({"u": torch.full((3, 5, 1), torch.inf)}, "u has NaN or infinite"),
         ({"u": torch.zeros(3, 5, 2)}, r"u has shape \(3, 5, 2\), expected \(3, 5, 1\)"),
         ({"u": torch.zeros(2, 5, 1)}, r"u has shape \(2, 5, 1\)"),
-        ({"f": torch.zeros(0, 5, 2), "u": torch.zeros(0, 5, 1)}, "f holds no samples"),
+        ({"f": torch.zeros(0, 5, 2), "u": torch.zeros(0, 5, 1)}, "f has no samples"),
         ({"ic": torch.zeros(2, 4)}, "ic has shape"),
     ],
 )
@@ -333,5 +333,5 @@ def test_threads_are_given_back():
 def test_a_file_of_another_kind_is_told_which_is_read(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("t,f,u\n0,1,2\n")
-    with pytest.raises(tino.TinoError, match=r"give records of your own as \.npz"):
+    with pytest.raises(tino.TinoError, match=r"give your own data as \.npz"):
         load_dataset(path)

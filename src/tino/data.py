@@ -1,7 +1,7 @@
-"""Datasets: what they hold, how they are checked, and the HDF5 files they are read from.
+"""Datasets: the Dataset record, its checks, and reading HDF5 and .npz files.
 
-A file holds ``train`` and ``test`` groups with contiguous float32 arrays ``f`` (n, t, m), ``u`` (n, t, x) and, where
-there is one, ``ic`` (n, k), and one JSON record in the attribute ``tino`` with everything that determined them.
+An HDF5 file has groups ``train`` and ``test`` with contiguous float32 arrays ``f`` (n, t, m), ``u`` (n, t, x) and,
+optionally, ``ic`` (n, k). Its attribute ``tino`` is a JSON record of everything that determined them.
 """
 
 import hashlib
@@ -24,14 +24,14 @@ from tino.errors import TinoError
 from tino.grids import Grid, Interval, Point, TimeGrid, grid_from_record
 from tino.progress import progress
 
-DATA_FORMAT = 1  # of the file; a change of layout raises it
+DATA_FORMAT = 1  # version of the file layout
 SPLITS = ("train", "test")
-LARGE = 2**29  # bytes: reading more than this takes seconds, so it shows its progress
+LARGE = 2**29  # bytes; reading more than this takes seconds, so a progress bar is shown
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Pairs on fixed grids: f (n, t, m) -> u (n, t, x), with initial states ic (n, k) or without."""
+    """Pairs on fixed grids: f (n, t, m) -> u (n, t, x), optionally with initial states ic (n, k)."""
 
     f: Tensor
     u: Tensor
@@ -62,23 +62,23 @@ class Dataset:
 
     @property
     def name(self) -> str:
-        """The problem it came from, or 'own data'."""
+        """The name of the problem, or 'own data'."""
         return str(self.meta.get("problem", "own data"))
 
     def take(self, samples: slice | Tensor) -> "Dataset":
-        """Some of the samples."""
+        """A dataset of only the given samples."""
         ic = None if self.ic is None else self.ic[samples]
         return replace(self, f=self.f[samples], u=self.u[samples], ic=ic)
 
 
 def check_values(values: Tensor, name: str) -> None:
-    """Floating point, at least one sample, no NaN or inf."""
+    """Check for a floating-point type, at least one sample, and no NaN or inf."""
     if not values.is_floating_point():
         raise TinoError(f"{name} has dtype {values.dtype}, expected a floating type such as torch.float32")
     if values.shape[:1] == (0,):
-        raise TinoError(f"{name} holds no samples")
+        raise TinoError(f"{name} has no samples")
     rows = values.reshape(len(values), -1)
-    finite = torch.cat([torch.isfinite(part).all(1) for part in rows.split(64)])  # in parts: sets can be large
+    finite = torch.cat([torch.isfinite(part).all(1) for part in rows.split(64)])  # in parts, to save memory
     if not bool(finite.all()):
         bad = int((~finite).sum())
         first = int((~finite).nonzero()[0])
@@ -86,7 +86,7 @@ def check_values(values: Tensor, name: str) -> None:
 
 
 def check_input(f: Tensor, time: TimeGrid, inputs: Grid, name: str = "f") -> None:
-    """A forcing at the border: (n, t, m) on the given grids, finite."""
+    """Check a forcing from outside: finite, with shape (n, t, m) on the given grids."""
     if f.ndim != 3:
         raise TinoError(f"{name} has shape {tuple(f.shape)}, expected (samples, {time.n} times, {inputs.size} sensors)")
     if f.shape[2] != inputs.size:
@@ -98,12 +98,12 @@ def check_input(f: Tensor, time: TimeGrid, inputs: Grid, name: str = "f") -> Non
 
 def _arrays(file: h5py.File) -> dict[str, dict[str, h5py.Dataset]]:
     """The arrays of each split, by name."""
-    groups: Any = file  # h5py's types say little about what a file holds
+    groups: Any = file  # h5py's type hints do not cover nested groups
     return {split: {name: groups[split][name] for name in sorted(groups[split])} for split in SPLITS}
 
 
 def _mapped(path: str | os.PathLike[str], array: h5py.Dataset) -> Tensor:
-    """The array as a tensor on the file's own pages: read when touched, private when written to."""
+    """The array as a memory-mapped tensor: read on access, copied on write."""
     offset = array.id.get_offset()
     if offset is None:
         raise KeyError(f"{array.name} is not stored in one piece")
@@ -111,7 +111,7 @@ def _mapped(path: str | os.PathLike[str], array: h5py.Dataset) -> Tensor:
 
 
 def checksum(file: h5py.File, advance: Callable[[int], None] = lambda size: None) -> str:
-    """Of all arrays, read piece by piece; ``advance`` is told the bytes."""
+    """The SHA-256 of all arrays, read in pieces. ``advance`` is called with the size of each piece in bytes."""
     digest = hashlib.sha256()
     for arrays in _arrays(file).values():
         for array in arrays.values():
@@ -150,9 +150,9 @@ def load_dataset(path: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
 
 
 def read_arrays(path: str | os.PathLike[str]) -> Dataset:
-    """Your own records from an .npz file: f (n, t, m) or (n, t), u likewise, times t (t,), and perhaps ic (n, k).
+    """Read your own data from an .npz file: f (n, t, m) or (n, t), u likewise, times t (t,), and optionally ic (n, k).
 
-    Where the sensors and points lie is not asked: they are numbered.
+    The positions of sensors and points are not needed; they are numbered 0, 1, 2, ...
     """
     try:
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
@@ -172,7 +172,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
             )
     f, u = (values[..., None] if values.ndim == 2 else values for values in (f, u))
     if t.ndim != 1 or len(t) < 2 or not torch.allclose(t.diff(), (t[-1] - t[0]) / (len(t) - 1), rtol=1e-3, atol=0):
-        raise TinoError(f"the times t of {path} must be (t,), rising in equal steps")
+        raise TinoError(f"the times t of {path} must be one-dimensional, rising in equal steps")
     grids = [Point() if v.shape[-1] == 1 else Interval(0, v.shape[-1] - 1, v.shape[-1]) for v in (f, u)]
     time = TimeGrid(float(t[0]), float(t[-1]), len(t))
     return Dataset(f, u, time, grids[0], grids[1], arrays.get("ic"), {"problem": Path(path).name})
@@ -180,22 +180,22 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
 
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[h5py.File, dict[str, Any]]]:
-    """The file and its record; whatever is wrong with it is said in one line."""
+    """Open a dataset file -> the file and its record. Anything wrong with it raises a one-line error."""
     if not path.is_file():
         raise TinoError(f"no dataset file {path}")
     try:
         file = h5py.File(path, "r")
     except OSError as error:
         raise TinoError(
-            f"{path} is not a whole dataset file (cut short, or of another kind): move it away to generate it again, "
-            "or give records of your own as .npz"
+            f"{path} is not a complete dataset file (truncated, or another kind): move it away to generate it again, "
+            "or give your own data as .npz"
         ) from error
     with file:
         try:
             record = json.loads(str(file.attrs["tino"]))
             found = record["format"]
         except (KeyError, ValueError, TypeError, OSError) as error:
-            raise TinoError(f"{path} is an HDF5 file, but not a dataset of tino's: move it away") from error
+            raise TinoError(f"{path} is an HDF5 file but not a tino dataset: move it away") from error
         if found != DATA_FORMAT:
             raise TinoError(f"{path} has dataset format {found}, this version reads format {DATA_FORMAT}")
         try:

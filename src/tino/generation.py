@@ -1,8 +1,8 @@
-"""Making datasets: in chunks that are kept as they finish, joined into one file when all are there.
+"""Dataset generation: chunks are solved and saved one by one, then joined into one file.
 
-Each sample has a random stream of its own and each chunk a fixed size, so the bytes do not depend on how the work
-was cut: a run that was killed goes on where it was, and shards may run in several processes or machines on one
-cache folder. Memory does not grow with the number of samples.
+Each sample has its own random stream and each chunk a fixed size, so the data do not depend on how the work was split.
+A killed run resumes where it stopped, and shards may run in several processes or on several machines that share a
+cache folder. Memory use does not grow with the number of samples.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from tino.version import VERSION
 
 
 def cache_folder(folder: str | os.PathLike[str] | None = None) -> Path:
-    """The given folder, else $TINO_CACHE, else tino's place in the user's cache."""
+    """The given folder, else $TINO_CACHE, else tino's folder in the user's cache."""
     if folder is None:
         folder = os.environ.get("TINO_CACHE") or None
     if folder is None:
@@ -51,9 +51,9 @@ def dataset(
     device: torch.device | str = "cpu",
     show_progress: bool = True,
 ) -> tuple[Dataset, Dataset]:
-    """The training and the test set of a problem: generated once, then read from the cache."""
+    """The training and test sets of a problem: generated once, then read from the cache."""
     path = generate(problem, seed, train, test, cache, device, show_progress)
-    assert path is not None  # one shard of one is the whole
+    assert path is not None  # a single shard makes the whole file
     return load_dataset(path)
 
 
@@ -67,10 +67,10 @@ def generate(
     show_progress: bool = True,
     shard: tuple[int, int] = (1, 1),
 ) -> Path | None:
-    """Make the dataset's file unless it is there already -> its path.
+    """Generate the dataset's file unless it exists -> its path.
 
-    With ``shard=(i, n)`` only every n-th chunk is made, beginning with the i-th; the path is None while chunks of
-    other shards are missing, and whoever finds all of them joins the file.
+    With ``shard=(i, n)``, make only every n-th chunk, starting with the i-th. The shard that finds all chunks complete
+    joins them into the file; the others return None.
     """
     if not isinstance(problem, Problem):
         raise TinoError(f"a dataset is made from a problem, got {problem!r}: pass tino.problem({problem!r})")
@@ -83,14 +83,14 @@ def generate(
     for caution in problem.cautions():
         warnings.warn(f"{problem.name}: {caution}", TinoWarning, stacklevel=3)
     text = json.dumps({"format": DATA_FORMAT, **problem.record(), "seed": seed, "train": train, "test": test})
-    request = json.loads(text)  # as a file gives it back
+    request = json.loads(text)  # as it will be read back from the file
     mark = hashlib.sha256(text.encode()).hexdigest()[:10]
     path = cache_folder(cache) / f"{problem.name}-{train}+{test}-seed{seed}-{mark}.h5"
     folder = path.with_suffix(".chunks")
     if path.exists():
         held = read_record(path)
         if {key: held.get(key) for key in request} != request:
-            raise TinoError(f"{path} holds other data than its name says; move it away to generate it anew")
+            raise TinoError(f"{path} does not hold the data its name says: move it away to generate it again")
         shutil.rmtree(folder, ignore_errors=True)
         return path
     chunks = list(_chunks(problem, folder, {"train": train, "test": test}))
@@ -100,17 +100,17 @@ def generate(
         if all(chunk.path.exists() for chunk in chunks):
             _join(path, problem, request, chunks, show_progress)
     except TinoError:
-        if not path.exists():  # else another process has joined the file and cleared the chunks under our feet
+        if not path.exists():  # otherwise another process joined the file and removed the chunks meanwhile
             raise
     if not path.exists():
-        return None  # other shards are still at it
+        return None  # other shards are still running
     shutil.rmtree(folder, ignore_errors=True)
     return path
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some trajectories of one split, and the file they are kept in until all are there."""
+    """Some trajectories of one split, and the file that holds them until the dataset is joined."""
 
     path: Path
     split: str
@@ -125,7 +125,7 @@ def _chunks(problem: Problem, folder: Path, counts: dict[str, int]) -> Iterator[
 
 
 def _make(problem: Problem, seed: int, chunks: list[Chunk], device: torch.device, show: bool) -> None:
-    """Solve the chunks that are missing; on a CPU every core takes a chunk of its own, with one thread."""
+    """Solve the missing chunks. On a CPU, each core works on its own chunk with one thread."""
     todo = [chunk for chunk in chunks if not chunk.path.exists()]
     if not todo:
         return
@@ -138,7 +138,7 @@ def _make(problem: Problem, seed: int, chunks: list[Chunk], device: torch.device
             return
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        workers = threads if problem.outputs.size > 1 else 1  # time-only solvers are all overhead
+        workers = threads if problem.outputs.size > 1 else 1  # ODE solvers are mostly overhead
         pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         try:
             jobs = [pool.submit(_solve, problem, seed, chunk, device, advance, stop) for chunk in todo]
@@ -146,7 +146,7 @@ def _make(problem: Problem, seed: int, chunks: list[Chunk], device: torch.device
             for job in done:
                 job.result()
         finally:
-            stop.set()  # Ctrl-C, or an error in one chunk: the others end at their next output time
+            stop.set()  # on Ctrl-C or an error in one chunk, the others end at their next output time
             pool.shutdown(wait=True, cancel_futures=True)
             torch.set_num_threads(threads)
 
@@ -154,7 +154,7 @@ def _make(problem: Problem, seed: int, chunks: list[Chunk], device: torch.device
 def _solve(
     problem: Problem, seed: int, chunk: Chunk, device: torch.device, advance: Advance, stop: threading.Event
 ) -> None:
-    """Draw, solve, cut into windows where the problem has them, and keep the chunk in its file."""
+    """Draw forcings, solve, cut into windows if the problem has them, and save the chunk."""
     forcing = problem.law.sample(seed, SPLITS.index(chunk.split), chunk.indices).to(device)
     often, part, ticks = 20, forcing.batch / (problem.time.n - 1), 0
 
@@ -170,7 +170,7 @@ def _solve(
         f, u = problem.sensors(forcing), problem.solve(forcing, tick=tick)
     if not bool(torch.isfinite(u).all()):
         first = chunk.indices[0]
-        raise TinoError(f"the reference solution of {problem.name} is not finite in samples {first} and on")
+        raise TinoError(f"the reference solution of {problem.name} is not finite, in the chunk from sample {first}")
     arrays = {"f": f, "u": u}
     if (windows := problem.windows) is not None:
         cuts = [slice(s, s + windows.length) for s in windows.starts()]
@@ -183,8 +183,8 @@ def _solve(
 
 
 def _join(path: Path, problem: Problem, request: dict[str, Any], chunks: list[Chunk], show: bool) -> None:
-    """Write the chunks into one file, one after the other."""
-    samples = 1 if problem.windows is None else problem.windows.count  # of each trajectory
+    """Write all chunks into one file."""
+    samples = 1 if problem.windows is None else problem.windows.count  # per trajectory
     shapes: dict[str, tuple[int, ...]] = {
         "f": (problem.sample_time.n, problem.inputs.size),
         "u": (problem.sample_time.n, problem.outputs.size),
@@ -208,8 +208,8 @@ def _join(path: Path, problem: Problem, request: dict[str, Any], chunks: list[Ch
         record = {
             **request,
             "version": VERSION,
-            "parameters_sha256": digest.hexdigest(),  # the same wherever the set is made
-            "checksum": checksum(file),  # of the arrays; a GPU rounds differently
+            "parameters_sha256": digest.hexdigest(),  # the same on every machine
+            "checksum": checksum(file),  # of the arrays; differs on a GPU, which rounds differently
         }
         file.attrs["tino"] = json.dumps(record, ensure_ascii=False)
 

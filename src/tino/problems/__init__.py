@@ -1,4 +1,4 @@
-"""The registered problems: importing a family's file enrols its problems, in the paper's order."""
+"""The problems. Importing a file registers its problems; the imports follow the paper's order."""
 
 # isort: off
 from tino.problems import fitting as fitting

@@ -1,4 +1,4 @@
-"""What a problem is: an input law, grids, and a reference evolution from forcing to response."""
+"""The Problem record (input law, grids, reference solver) and the registry of problems by name."""
 
 import functools
 import inspect
@@ -22,9 +22,9 @@ Evolution = Callable[[Forcing, Tensor, Any, int, Tick], tuple[Tensor, Any]]
 
 @dataclass(frozen=True)
 class Windows:
-    """Samples that are stretches of a trajectory: ``count`` of them, ``stride`` apart, ``length`` times each.
+    """Cut each trajectory into ``count`` samples of ``length`` times, whose starts are ``stride`` times apart.
 
-    The state at a window's start is part of its input, and its time counts from there.
+    The state at the start of a window is part of its input, and its time starts at zero.
     """
 
     count: int
@@ -37,12 +37,11 @@ class Windows:
 
 @dataclass(frozen=True)
 class Problem:
-    """A forced system f -> u with everything needed to make data from it.
+    """A forced system f -> u, with everything needed to generate data from it.
 
-    ``evolution(forcing, times, state, refine, tick)`` returns u (b, t, x) in float64 and the state at the
-    last time. It starts at times[0] from the given state, or from the problem's initial one where that is None;
-    ``refine`` multiplies the solver's inner resolution in time and space. ``solver`` names it and its
-    tolerances, for the records.
+    ``evolution(forcing, times, state, refine, tick)`` returns u (b, t, x) in float64 and the state at the last time.
+    It starts at times[0] from ``state``, or from the problem's initial state if that is None. ``refine`` multiplies
+    the solver's resolution in time and space. ``solver`` describes the solver and its tolerances for the record.
     """
 
     name: str
@@ -56,11 +55,11 @@ class Problem:
     evolution: Evolution
     solver: Mapping[str, Any]
     options: Mapping[str, Any] = field(default_factory=dict)  # the factory's arguments; ``register`` fills them in
-    chunk: int = 100  # samples solved together; fixed, so that no byte depends on how a set is made
+    chunk: int = 100  # samples solved together; fixed, so that the data do not depend on how the work is split
     windows: Windows | None = None
 
     def solve(self, forcing: Forcing, refine: int = 1, tick: Tick = lambda: None) -> Tensor:
-        """The reference solution for a batch of forcings, on the forcing's device -> (b, t, x)."""
+        """Solve for a batch of forcings, on their device -> (b, t, x)."""
         return self.evolve(forcing, self.time.points, None, refine, tick)[0]
 
     def evolve(
@@ -71,24 +70,24 @@ class Problem:
         refine: int = 1,
         tick: Tick = lambda: None,
     ) -> tuple[Tensor, Any]:
-        """u at the given uniform times, (b, t, x), and the full state at the last of them."""
+        """Solve at the given uniform times, starting from ``state`` -> u (b, t, x) and the full final state."""
         with one_thread():
             return self.evolution(forcing, times.to(forcing.device), state, refine, tick)
 
     def sensors(self, forcing: Forcing) -> Tensor:
-        """The forcing as a model sees it: at the time grid and the input points -> (b, t, m)."""
+        """The forcing as the model sees it, on the time grid at the input points -> (b, t, m)."""
         return forcing(self.time.points.to(forcing.device), self.inputs.points.to(forcing.device))
 
     @property
     def sample_time(self) -> TimeGrid:
-        """The time grid of one sample: the problem's, or a window's."""
+        """The time grid of one sample: that of a window if the problem has windows, else the problem's."""
         if self.windows is None:
             return self.time
         n = self.windows.length
         return TimeGrid(0.0, float(self.time.points[n - 1] - self.time.points[0]), n)
 
     def cautions(self) -> list[str]:
-        """What a user should know about the chosen grids."""
+        """Warnings about the chosen grids."""
         found = []
         for word, grid in (("input", self.inputs), ("output", self.outputs)):
             if self.law.modes and isinstance(grid, Periodic):
@@ -103,7 +102,10 @@ class Problem:
         return found
 
     def record(self) -> dict[str, Any]:
-        """Everything that determines the data, apart from seed and counts, as plain JSON values."""
+        """Everything that determines the data except the seed and the counts, as plain JSON values.
+
+        The cache's file names hash it, so even a new order of its keys means a new file.
+        """
         ranges = {n: [r.low, r.high] + [r.count] * bool(r.count) for n, r in self.law.ranges.items()}
         record = {
             "problem": self.name,
@@ -121,9 +123,9 @@ class Problem:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Solvers are long rows of small operations, on which threads that wait for each other only lose time."""
+    """Run torch on one thread. Solvers are long sequences of small operations, which threads only slow down."""
     threads = torch.get_num_threads()
-    if threads == 1:  # so that nothing is switched where a pool has switched already
+    if threads == 1:  # a pool of workers may have set this already
         yield
         return
     torch.set_num_threads(1)
@@ -177,7 +179,7 @@ def _check_plain(name: str, option: str, value: Any) -> None:
         json.dumps(value)
     except (TypeError, ValueError) as error:
         kind = type(value).__name__
-        raise TinoError(f"{name}: {option} is of type {kind}, expected a number, a text or a list of them") from error
+        raise TinoError(f"{name}: {option} is of type {kind}, expected a number, a string or a list of them") from error
 
 
 def problem_names() -> list[str]:
@@ -185,7 +187,7 @@ def problem_names() -> list[str]:
 
 
 def problem(name: str, **options: Any) -> Problem:
-    """The problem of that name; options (``n_t``, ``resolution``, ...) replace the paper's values."""
+    """The problem with this name. Options (``n_t``, ``resolution``, ...) override the paper's values."""
     if name not in _FACTORIES:
         if name.endswith(".npz"):
             raise TinoError(f"{name} is a file, not a problem: train on it in Python, tino.read_arrays and tino.fit")
@@ -206,16 +208,16 @@ def problem(name: str, **options: Any) -> Problem:
 
 
 def choice(name: str, option: str, value: str, known: tuple[str, ...]) -> None:
-    """Refuse a value of an option that is not one of the known ones."""
+    """Raise an error unless the option's value is one of ``known``."""
     if value not in known:
         raise TinoError(f"{name}: {option} is '{value}', expected one of {', '.join(known)}")
 
 
 def fine_enough(inner: int, n_out: int) -> int:
-    """The least multiple of n_out that is at least ``inner``: the outputs are a subset of the inner points."""
+    """The smallest multiple of n_out that is at least ``inner``, so that the output points are among the inner ones."""
     return n_out * -(-inner // n_out)
 
 
 def chunk_size(points: int, most: int = 100) -> int:
-    """Samples to solve together: fewer where each is large."""
+    """How many samples to solve together: fewer if each is large."""
     return max(1, min(most, 170_000 // points))

@@ -1,4 +1,4 @@
-"""Operators given by a formula: their answers are exact. Their state is the integral so far."""
+"""Operators given by a formula, so the data are exact. The state is the integral up to now."""
 
 import math
 
@@ -15,7 +15,7 @@ from tino.solvers.march import Tick
 def fitting_time(name: str, n_t: int = 1000, clock: str = "printed") -> Problem:
     """u(t) = f² + cos((10 - t) f) + ∫_0^t f (subsubsect_fitting_time).
 
-    The paper calls it time-invariant, but 10 - t is a clock; ``clock="constant"`` puts 10 in its place.
+    The paper calls it time-invariant, but 10 - t depends on the clock. ``clock="constant"`` replaces it by 10.
     """
     choice(name, "clock", clock, ("printed", "constant"))
 
@@ -49,12 +49,12 @@ def fitting_time(name: str, n_t: int = 1000, clock: str = "printed") -> Problem:
 def fitting_space(name: str, n_t: int = 200, resolution: int = 128) -> Problem:
     """u(t, y) = ∫_0^t ∫_0^{y/2} K(ξ, y/2) f(s, ξ)² dξ ds, K(x, y) = x y + 1 (subsubsect_fitting_time_space).
 
-    The input lives on [0, 1], the output on [0, 2]. The paper prints u under the integral for the input f.
+    The input is defined on [0, 1], the output on [0, 2]. The paper prints u under the integral where it means f.
     """
     outputs = Interval(0.0, 2.0, resolution)
 
     def in_time(p: Params, t: Tensor) -> Tensor:
-        """A primitive of A² sin²(b t + c), (b, t)."""
+        """An antiderivative of A² sin²(b t + c), (b, t)."""
         return p["A"] ** 2 * (t / 2 - torch.sin(2 * (p["b"] * t + p["c"])) / (4 * p["b"]))
 
     def in_space(p: Params, y: Tensor) -> Tensor:

@@ -11,17 +11,17 @@ from tino.problems.base import Problem, chunk_size, register
 from tino.solvers.march import Tick
 from tino.solvers.triangle import TriangleModes, solve_triangle
 
-CELL = 384  # samples along each side of the lattice cell
+CELL = 384  # sampling points along each side of the lattice cell
 
 
 @register("heat-triangle")
 def heat_triangle(name: str, n_t: int = 100, resolution: int = 32, alpha: float = 0.005) -> Problem:
-    """u_t = α Δu + f(t, x) on an equilateral triangle, insulated, from rest, t in [0, 1] (subsubsect_heat_equ)."""
+    """u_t = α Δu + f(t, x) on an insulated equilateral triangle, u(0) = 0, t in [0, 1] (subsubsect_heat_equ)."""
     grid = Triangle(resolution)
     time = TimeGrid(0.0, 1.0, n_t)
     substeps = math.ceil(time.step / 0.0102)
 
-    @functools.cache  # the same for every chunk
+    @functools.cache  # shared by all chunks
     def eigenfunctions(cell: int) -> tuple[TriangleModes, Tensor]:
         modes = TriangleModes.make(cell)
         return modes, modes.functions(grid.points)

@@ -1,21 +1,21 @@
-"""Is a problem itself time-invariant? Measured on its own solver, not read off the equation."""
+"""Is a problem itself time-invariant? Measured with its solver, not derived from the equation."""
 
 from dataclasses import dataclass
 
 from tino.errors import TinoError
 from tino.problems.base import Problem
 
-TOLERANCE = 1e-6  # of the largest response: far above any solver's error, far below a real dependence on time
+TOLERANCE = 1e-6  # relative to the largest response: far above solver errors, far below any real dependence on time
 
 
 @dataclass(frozen=True)
 class Invariance:
     """Two defects, relative to the largest response.
 
-    shift: G[f delayed by τ](t) against G[f](t - τ), t >= τ. A problem that does not start at rest cannot pass: while
-    it waits for the delayed forcing it moves on its own.
-    flow: restarting at t_k from the full state there, with the forcing ahead by t_k and the clock at zero, against the
-    continuation. Only a problem whose equation depends on the clock fails.
+    shift: compares G[f delayed by τ](t) with G[f](t - τ) for t >= τ. A problem that does not start at rest fails,
+    because its state changes before the delayed forcing sets in.
+    flow: restarts at t_k from the full state there, with the forcing shifted by t_k and the clock at zero, and compares
+    with the original solution. Only a problem whose equation depends on time explicitly fails.
     """
 
     shift: float
@@ -31,9 +31,9 @@ class Invariance:
 
 
 def measure_invariance(problem: Problem, samples: int = 2, seed: int = 0) -> Invariance:
-    """Both defects for a delay of two fifths of the record.
+    """Measure both defects, with a delay of two fifths of the time interval.
 
-    A delayed forcing jumps when it sets in. Each solve here ends or begins on the jump, so no step straddles it.
+    A delayed forcing jumps when it sets in. Every solve here starts or ends at the jump, so no step crosses it.
     """
     forcing = problem.law.sample(seed, 0, range(samples))
     times, n = problem.time.points, problem.time.n

@@ -1,4 +1,4 @@
-"""Forced equations on an interval: Allen-Cahn by the method of lines, convection-diffusion by its eigenfunctions."""
+"""Forced equations on an interval: Allen-Cahn (method of lines) and convection-diffusion (eigenfunctions)."""
 
 import functools
 import math
@@ -15,7 +15,7 @@ from tino.solvers.lines import BOUNDARIES, LineEquation, solve_line
 from tino.solvers.march import Tick
 from tino.solvers.modes import solve_modes
 
-CELLS = 1024  # of the series for Allen-Cahn: its fronts are about 0.01 wide
+CELLS = 1024  # of the cosine or sine series for Allen-Cahn, whose fronts are about 0.01 wide
 EIGENMODES = 512  # eigenfunctions for convection-diffusion
 
 
@@ -25,8 +25,8 @@ def allen_cahn(
 ) -> Problem:
     """u_t = ε² u_xx + u - u³ + f(t, x), u(0, x) = 1/2, t in [0, 4] (subsubsect_allen_cahn).
 
-    Printed: ε² (u_x)², read as ε² u_xx; and u_t = 0 at the ends, read as u_x = 0 (``boundary="frozen"`` keeps the
-    end values, as printed).
+    The paper prints ε² (u_x)²; we read ε² u_xx. It prints u_t = 0 at the ends; we read u_x = 0.
+    ``boundary="frozen"`` takes u_t = 0 as printed: the end values stay fixed.
     """
     choice(name, "boundary", boundary, BOUNDARIES)
     equation = LineEquation(
@@ -69,7 +69,8 @@ def convection_diffusion(
 ) -> Problem:
     """u_t + v u_x = D u_xx + f(t, x), u(0, x) = 3 exp(-(x - 1/2)² / 0.1), t in [0, 4] (subsubsect_conv_diff).
 
-    Printed: u_t = 0 at the ends, read as u_x = 0 (``boundary="frozen"`` keeps the end values, as printed).
+    The paper prints u_t = 0 at the ends; we read u_x = 0. ``boundary="frozen"`` takes u_t = 0 as printed: the end
+    values stay fixed.
     """
     choice(name, "boundary", boundary, BOUNDARIES)
     if diffusion <= 0 or abs(velocity) > 30 * diffusion:  # the eigenfunctions grow like e^{|v| / 2D}
@@ -80,11 +81,10 @@ def convection_diffusion(
     def initial(x: Tensor) -> Tensor:
         return 3 * torch.exp(-((x - 0.5) ** 2) / 0.1)
 
-    floor = (
-        float(initial(torch.zeros(1, dtype=torch.float64))) if boundary == "frozen" else 0.0
-    )  # the same at both ends
+    left = float(initial(torch.zeros(1, dtype=torch.float64)))  # equal to the value at the right end
+    floor = left if boundary == "frozen" else 0.0
 
-    @functools.cache  # the same for every chunk
+    @functools.cache  # shared by all chunks
     def modes(refine: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Quadrature nodes, decay rates, eigenfunctions at the output points, and the projection onto them."""
         count = refine * EIGENMODES
@@ -99,7 +99,7 @@ def convection_diffusion(
         profile = forcing.on(x[:, None]) @ to_modes
         start = ((initial(x) - floor) @ to_modes).expand(forcing.batch, -1) if state is None else state
         u, end = solve_modes(rate, profile, forcing.amplitude, functions, times, refine * substeps, start, tick)
-        if state is None:  # the series of the initial state converges slowly at the ends, where it does not fit u_x = 0
+        if state is None:  # the initial field does not satisfy u_x = 0, so its series converges slowly at the ends
             u[:, 0] = initial(grid.points[:, 0].to(times.device)) - floor
         return u + floor, end
 

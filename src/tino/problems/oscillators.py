@@ -32,7 +32,10 @@ def forced_ode(
     rtol: float = 1e-8,
     n_t: int = 1000,
 ) -> Problem:
-    """f -> first component of the state of y' = slope(f, y), y(0) = initial, on [0, stop]."""
+    """A problem f -> u, where u is the first component of y, y' = slope(f, y), y(0) = initial, on [0, stop].
+
+    Call it from a registered factory, which records the options.
+    """
     atol = 1e-2 * rtol
 
     def evolution(
@@ -43,7 +46,7 @@ def forced_ode(
 
         if state is None:
             state = torch.tensor(initial, dtype=torch.float64, device=times.device).expand(forcing.batch, -1)
-        tight = refine**5  # a fifth-order method: twice as fine means 32 times as tight
+        tight = refine**5  # fifth order: half the step means 1/32 of the tolerance
         n = refine * (len(times) - 1) + 1
         fine = torch.linspace(float(times[0]), float(times[-1]), n, dtype=torch.float64).to(times.device)
         y = dormand_prince(rhs, state, fine, rtol / tight, atol / tight, tick=tick)

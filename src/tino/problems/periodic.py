@@ -1,4 +1,4 @@
-"""Forced equations on periodic boxes, solved by Fourier series: Burgers, Navier-Stokes, quasi 3-D transport."""
+"""Forced equations on periodic boxes, solved with Fourier series: Burgers, Navier-Stokes, quasi 3-D transport."""
 
 import dataclasses
 import math
@@ -37,10 +37,13 @@ def forced_periodic(
     n_t: int = 200,
     resolution: int = 128,
 ) -> Problem:
-    """f -> u for a periodic equation on [0, stop]: at least ``points`` inner points an axis, steps of at most
-    ``step``."""
+    """A problem f -> u for a periodic equation on [0, stop].
+
+    The solver uses at least ``points`` points along each axis and time steps of at most ``step``. Call it from a
+    registered factory, which records the options.
+    """
     if law is None and equation.length != 1.0:
-        raise TinoError(f"{name}: the paper's forcings have period 1, the equation {equation.length}: give a law")
+        raise TinoError(f"{name}: the equation has period {equation.length}, the paper's forcings 1: pass your own law")
     time = TimeGrid(0.0, stop, n_t)
     grid = Periodic(equation.length, (resolution,) * equation.axes)
     n_inner, substeps = fine_enough(points, resolution), math.ceil(time.step / step)
@@ -79,11 +82,11 @@ def burgers_equation(nu: float) -> PeriodicEquation:
 
 
 @register("burgers-0.01", nu=0.01)
-@register("burgers-0.1", nu=0.1)  # listed first: decorators apply from below
+@register("burgers-0.1", nu=0.1)  # listed first, because decorators apply bottom-up
 def burgers(name: str, n_t: int = 200, resolution: int = 128, *, nu: float) -> Problem:
     """u_t + (u²)_x / 2 = ν u_xx + f(t, x), periodic on [0, 1], t in [0, 4] (subsubsect_burgers)."""
-    # what a refinement study asks for an MSE below 1e-12: points across the steepest front, steps below the
-    # advective limit of the highest kept mode
+    # chosen by a refinement study for an MSE below 1e-12: enough points across the steepest front, and steps below
+    # the advective limit of the highest kept mode
     points, step = (256, 0.0051) if nu >= 0.05 else (512, 0.00205)
     return forced_periodic(
         name,
@@ -102,7 +105,7 @@ def burgers(name: str, n_t: int = 200, resolution: int = 128, *, nu: float) -> P
 def vorticity_equation(nu: float, axes: int) -> PeriodicEquation:
     """w_t + u·∇w = ν Δw + f with u = (ψ_2, -ψ_1), -Δ_12 ψ = w: in the plane, or in each layer of a box.
 
-    A layer's mean of w (modes k_1 = k_2 = 0) carries no velocity.
+    The mean of w over a layer (modes k_1 = k_2 = 0) induces no velocity.
     """
 
     def linear(box: FourierBox) -> Tensor:
@@ -141,9 +144,9 @@ def navier_stokes(name: str, n_t: int = 100, resolution: int = 32, nu: float = 0
 
 @register("navier-stokes-ic")
 def navier_stokes_ic(name: str, nu: float = 0.01, resolution: int = 32) -> Problem:
-    """(f, w_0) -> w on nine windows of 0.2 T of the problem above (subsubsect_navier_stokes_icvar).
+    """(f, w_0) -> w on nine windows of length 0.2 T of navier-stokes (subsubsect_navier_stokes_icvar).
 
-    The printed edges of the windows fall between grid points; window k takes the indices 10(k-1) to 10(k-1)+19.
+    The paper's window edges fall between grid points. Window k takes the indices 10(k-1) to 10(k-1)+19.
     """
     whole = navier_stokes(name, resolution=resolution, nu=nu)
     return dataclasses.replace(
@@ -158,8 +161,8 @@ def navier_stokes_ic(name: str, nu: float = 0.01, resolution: int = 32) -> Probl
 def advection_diffusion_3d(name: str, nu: float = 0.001, n_t: int = 50, resolution: int = 16) -> Problem:
     """w_t + u·∇_12 w = ν Δ_123 w + f(t, x), periodic on [0, 1]³, t in [0, 1] (subsubsect_3d_adc_diff).
 
-    f and w_0 are sums of functions of one variable, so exactly w = W(t, x_1, x_2) + g(t, x_3): W solves
-    2-D Navier-Stokes, g a forced heat equation. The data are made from that sum.
+    f and w_0 are sums of functions of one variable, so w = W(t, x_1, x_2) + g(t, x_3) holds exactly: W solves 2-D
+    Navier-Stokes, g a forced heat equation. The data are computed from this sum.
     """
     plane_law, line_law = sine_fourier((1, 2)), sine_fourier((3,))
     heat = PeriodicEquation(

@@ -1,1 +1,1 @@
-"""Integrators as plain functions, batched over samples, in float64."""
+"""Solvers as plain functions: batched over samples, in float64."""

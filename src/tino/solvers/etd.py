@@ -1,4 +1,4 @@
-"""Exponential time differencing: the stiff linear part exactly, the rest by Runge-Kutta of order four."""
+"""Exponential time differencing: the stiff linear part is exact, the rest is fourth-order Runge-Kutta."""
 
 from collections.abc import Callable
 
@@ -12,17 +12,17 @@ Nonlinear = Callable[[float, Tensor], Tensor]  # (t, v) -> N(t, v), forcing incl
 
 
 def etdrk4(linear: Tensor, nonlinear: Nonlinear, h: float) -> Step:
-    """The step (t, v) -> v(t + h) of v' = L v + N(t, v), with L diagonal and real, its entries <= 0.
+    """The step (t, v) -> v(t + h) for v' = L v + N(t, v), with L diagonal, real and <= 0.
 
-    Cox & Matthews' scheme; its coefficients are means over a circle around each h L, as Kassam & Trefethen
-    do it, because the closed forms cancel near zero. N sees the forcing at t, t + h/2 and t + h.
+    The scheme is Cox & Matthews'. The closed forms of its coefficients cancel near zero, so they are averaged over a
+    circle around each h L, after Kassam & Trefethen. N evaluates the forcing at t, t + h/2 and t + h.
     """
     if linear.is_complex():
-        raise TinoError("the linear part of an equation must be real and <= 0; move what oscillates into the rest")
+        raise TinoError("the linear part must be real and <= 0: move oscillating terms into the nonlinear part")
     lh = h * linear
     e, e_half = torch.exp(lh), torch.exp(lh / 2)
     angles = torch.pi * (torch.arange(32, dtype=torch.float64, device=linear.device) + 0.5) / 32
-    z = lh[..., None] + torch.exp(1j * angles)  # half a circle: the other half is its mirror image
+    z = lh[..., None] + torch.exp(1j * angles)  # the other half of the circle is the complex conjugate
     ez = torch.exp(z)
 
     def mean(values: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
     u_t = D u_xx + R(u) + f(t, x)   on [0, length]
 
-with u_x = 0 at both ends (a cosine series), or with the end values frozen (a sine series above them).
+with u_x = 0 at both ends (cosine series) or with fixed end values (sine series plus a linear function).
 """
 
 from collections.abc import Callable
@@ -39,10 +39,10 @@ def solve_line(
     state: Tensor | None = None,
     tick: Tick = lambda: None,
 ) -> tuple[Tensor, Tensor]:
-    """The solution at ``times`` on n_out points, both ends included, (b, t, n_out), and the state at the end.
+    """The solution at ``times`` on n_out points including both ends, (b, t, n_out), and the final state.
 
-    The series has cells + 1 nodes. It is a real Fourier transform of the even (odd) continuation; the state is its
-    coefficients, and the outputs are the series summed at the output points.
+    The series has cells + 1 nodes and is a real Fourier transform of the even (odd) extension of u. The state holds
+    its coefficients. The outputs are the series evaluated at the output points.
     """
     even = equation.boundary == "neumann"
     x = torch.linspace(0, equation.length, cells + 1, dtype=torch.float64, device=times.device)[:, None]
@@ -50,7 +50,7 @@ def solve_line(
     u_0 = equation.initial(x)
 
     def floor(points: Tensor) -> Tensor:
-        """What the sine series stands on: the line between the initial end values."""
+        """The linear function between the initial end values, to which the sine series is added; 0 if even."""
         return torch.zeros_like(points) if even else u_0[0] + (u_0[-1] - u_0[0]) * points / equation.length
 
     j = torch.arange(1, cells + 1, dtype=torch.float64, device=times.device)
@@ -60,8 +60,8 @@ def solve_line(
     def forward(u: Tensor) -> Tensor:
         if even:
             return torch.fft.rfft(torch.cat([u, u[..., 1:-1].flip(-1)], dim=-1)).real
-        # the odd continuation of values that do not vanish at the ends jumps there: the line between the end
-        # values is transformed by hand, the rest, which vanishes there, by FFT
+        # the odd extension jumps where u does not vanish at the ends, so the linear function between the end values
+        # is transformed analytically, and the rest, which vanishes there, by FFT
         left, right = u[..., :1], u[..., -1:]
         rest = u - left - (right - left) * x[:, 0] / equation.length
         rest = torch.fft.rfft(torch.cat([rest, -rest[..., 1:-1].flip(-1)], dim=-1)).imag
@@ -75,7 +75,7 @@ def solve_line(
 
     y = torch.linspace(0, equation.length, n_out, dtype=torch.float64, device=times.device)
     ends = torch.ones_like(k)
-    ends[0] = ends[-1] = 0.5  # the first and the last coefficient stand once in the transform, the others twice
+    ends[0] = ends[-1] = 0.5  # the first and last coefficients occur once in the transform, the others twice
     waves = torch.cos(k[:, None] * y) if even else -torch.sin(k[:, None] * y)
     series, below = ends[:, None] * waves / cells, floor(y)
     source = forcing.through(x, forward)

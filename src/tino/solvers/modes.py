@@ -1,8 +1,8 @@
-"""Linear equations whose eigenfunctions are known: one scalar equation a mode, exact in space and in stiffness.
+"""Linear equations with known eigenfunctions: one scalar equation per mode, with no error in space and no stiffness.
 
     c_k' = -rate_k c_k + a(t) g_k,      u(t, x) = Σ_k c_k(t) φ_k(x)
 
-Over a step the amplitude a is a cubic polynomial through four Chebyshev points, integrated exactly against the decay.
+Over a step, a is interpolated by a cubic at four Chebyshev points and integrated exactly against the decay.
 """
 
 import math
@@ -14,16 +14,16 @@ from torch import Tensor
 
 from tino.solvers.march import Tick
 
-NODES = 4  # of the amplitude's polynomial
+NODES = 4  # interpolation points of the amplitude in a step
 
 
 def step_weights(rate: Tensor, h: float) -> tuple[Tensor, Tensor]:
     """Nodes c (in units of h) and weights w (nodes, modes): ∫_0^h e^{-rate (h - s)} a(s) ds ≈ Σ_j w_j a(c_j h)."""
     c = 0.5 - 0.5 * np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)
-    # the integrals of e^{-z r} r^m over r in [0, 1], r = 1 - s/h, upwards for small z, else by parts
+    # the integrals of e^{-z r} r^m over r in [0, 1], with r = 1 - s/h
     z = (rate * h).cpu().numpy()
     moments = np.stack([_moment(z, m) for m in range(NODES)])  # (m, modes)
-    powers = np.stack([(1 - c) ** m for m in range(NODES)])  # (m, nodes): the polynomial in r through the nodes
+    powers = np.stack([(1 - c) ** m for m in range(NODES)])  # (m, nodes): a polynomial in r through the nodes
     weights = h * np.linalg.solve(powers, moments)
     return torch.from_numpy(c).to(rate.device), torch.from_numpy(weights).to(rate.device)
 
@@ -49,10 +49,10 @@ def solve_modes(
     state: Tensor,
     tick: Tick,
 ) -> tuple[Tensor, Tensor]:
-    """From the coefficients ``state`` (b, modes) at times[0] -> Σ_k c_k φ_k at the times, (b, t, x), and c at the end.
+    """Start from the coefficients ``state`` (b, modes) -> Σ_k c_k φ_k at ``times``, (b, t, x), and the final c.
 
-    rate (modes,), profile g (b, modes), amplitude (k,) -> (b, k), functions φ (modes, x); g and φ may be complex,
-    the real part of the sum is then meant.
+    rate (modes,), profile g (b, modes), amplitude (k,) -> (b, k), functions φ (modes, x). If g and φ are complex, the
+    real part of the sum is returned.
     """
     h = float(times[1] - times[0]) / substeps
     nodes, weights = step_weights(rate, h)

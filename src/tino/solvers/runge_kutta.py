@@ -1,4 +1,4 @@
-"""Runge-Kutta for forced ordinary differential equations, batched, with error control per sample."""
+"""Runge-Kutta methods for forced ordinary differential equations, batched, with error control per sample."""
 
 from collections.abc import Callable
 
@@ -8,8 +8,8 @@ from torch import Tensor
 from tino.errors import TinoError
 from tino.solvers.march import Step, Tick
 
-# Dormand & Prince 1980: nodes c, stage weights A, the fifth-order weights (equal to the last stage's), and
-# the difference to the fourth-order ones, which estimates the error of a step.
+# Dormand & Prince 1980: nodes c, stage weights A (the last row holds the fifth-order weights), and E, their
+# difference from the fourth-order weights, which estimates the error of a step.
 _C = (0.0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
 _A = (
     (),
@@ -23,7 +23,7 @@ _A = (
 _E = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
 
 _STAGES = [[*row, *[0.0] * (6 - len(row))] for row in _A[1:]]
-# Shampine's interpolant of fourth order: y(t + θ h) = y + h Σ_i k_i Σ_p D_ip θ^p, p = 1..4
+# Shampine's fourth-order interpolant: y(t + θ h) = y + h Σ_i k_i Σ_p D_ip θ^p, p = 1..4
 _DENSE = (
     (1.0, -8048581381 / 2820520608, 8663915743 / 2820520608, -12715105075 / 11282082432),
     (0.0, 0.0, 0.0, 0.0),
@@ -38,7 +38,7 @@ RightHandSide = Callable[[Tensor, Tensor], Tensor]  # (t: (b, 1), y: (b, d)) -> 
 
 
 def rk4(rhs: Callable[[float, Tensor], Tensor], h: float) -> Step:
-    """The step (t, y) -> y(t + h) of the classical method of order four."""
+    """The step (t, y) -> y(t + h) of the classical fourth-order method."""
 
     def step(t: float, y: Tensor) -> Tensor:
         k1 = rhs(t, y)
@@ -59,11 +59,11 @@ def dormand_prince(
     stride: int = 5,
     tick: Tick = lambda: None,
 ) -> Tensor:
-    """y' = rhs(t, y), y(times[0]) = y0 (b, d), at the given times -> (b, t, d).
+    """Solve y' = rhs(t, y), y(times[0]) = y0 (b, d), at the given times -> (b, t, d).
 
-    Every sample has a time, a step size and an error test of its own and walks at its own pace, so no sample's numbers
-    depend on its neighbours. A step is at most ``stride`` intervals of the output times long; the outputs are read off
-    the method's own fourth-order interpolant. With atol = inf every step is accepted.
+    Every sample has its own time, step size and error test, so its result does not depend on the rest of the batch.
+    A step spans at most ``stride`` output intervals; outputs come from the method's fourth-order interpolant. With
+    atol = inf every step is accepted.
     """
     (b, d), n = y0.shape, len(times)
     stages, errors, dense = (torch.tensor(w, dtype=y0.dtype, device=y0.device) for w in (_STAGES, _E, _DENSE))
@@ -71,14 +71,14 @@ def dormand_prince(
     grid = torch.cat([times, times.new_full((stride + 1,), torch.inf)])
     end, longest = times[-1], stride * times.diff().min()
     t, y, k_first = times[0].expand(b, 1), y0, rhs(times[0].expand(b, 1), y0)
-    wish = longest.expand(b, 1)  # the step each sample would like to take
+    wish = longest.expand(b, 1)  # the step size each sample asks for
     out = y0.new_zeros(b, n + stride + 1, d)
     out[:, 0] = y0
-    filled = torch.ones(b, 1, dtype=torch.int64, device=y0.device)  # outputs each sample has
+    filled = torch.ones(b, 1, dtype=torch.int64, device=y0.device)  # outputs computed so far, per sample
     told = 1
     for _ in range(1_000_000):
         left = end - t
-        # land on the last time exactly, also when less than a thousandth of the wish would remain
+        # land exactly on the last time, also if less than a thousandth of a step would remain
         h = torch.where(wish * 1.001 >= left, left, wish)
         k, y_new = k_first[None], y
         for c, a in zip(_C[1:], stages, strict=True):
@@ -86,9 +86,9 @@ def dormand_prince(
             k = torch.cat([k, rhs(t + c * h, y_new)[None]])  # (stage, b, d)
         size = atol + rtol * torch.maximum(y.abs(), y_new.abs())
         ratio = (h * torch.tensordot(errors, k, 1) / size).square().mean(1, keepdim=True).sqrt()
-        ratio = ratio.nan_to_num(nan=torch.inf)  # a step that overflows is a step too long
+        ratio = ratio.nan_to_num(nan=torch.inf)  # a step that overflows is too long
         accept = (ratio <= 1.0) & (left > 0)
-        # the outputs that lie in this step
+        # fill in the outputs that lie in this step
         next_ones = filled + ahead  # (b, s)
         theta = (grid[next_ones] - t) / torch.where(left > 0, h, 1.0)
         met = accept & (theta <= 1.0 + 1e-9)
@@ -104,7 +104,7 @@ def dormand_prince(
         factor = (0.9 * ratio.clamp_min(1e-10) ** -0.2).clamp(0.2, 5.0)
         wish = torch.where(left > 0, torch.minimum(h * factor, longest), wish)
         stuck = ((wish < 1e-12 * longest) & (left > 0)).any()
-        fewest, stuck = torch.stack([filled.min(), stuck]).tolist()  # the one look per step
+        fewest, stuck = torch.stack([filled.min(), stuck]).tolist()  # the only synchronisation with the device per step
         if stuck:
             raise TinoError(f"the solution of the ODE blows up near t = {float(t.min()):.6g}")
         for _ in range(fewest - told):
@@ -112,4 +112,4 @@ def dormand_prince(
         told = fewest
         if fewest == n:
             return out[:, :n]
-    raise TinoError(f"the ODE solver made no headway near t = {float(t.min()):.6g}; loosen rtol")
+    raise TinoError(f"the ODE solver made no progress near t = {float(t.min()):.6g}; loosen rtol")

@@ -1,6 +1,6 @@
-"""Fourier pseudo-spectral solution of forced equations on periodic boxes of one to three axes.
+"""Fourier pseudo-spectral solver for forced equations on periodic boxes in one to three dimensions.
 
-The equation is the interface: u_t = L u + N(u) + f is given by the symbol of L and by N, nothing else.
+An equation u_t = L u + N(u) + f is defined by the symbol of L and by N.
 """
 
 import math
@@ -18,7 +18,7 @@ from tino.solvers.march import Tick, march
 
 @dataclass(frozen=True)
 class FourierBox:
-    """A periodic box of n points along each of d axes, and its real Fourier transform."""
+    """A periodic box with n points along each of d axes, and its real Fourier transform."""
 
     n: int
     axes: int
@@ -32,7 +32,7 @@ class FourierBox:
 
     @cached_property
     def counts(self) -> list[Tensor]:
-        """Whole wave numbers along each axis, shaped to broadcast over a spectrum."""
+        """Integer wave numbers along each axis, shaped to broadcast over a spectrum."""
         whole = torch.fft.fftfreq(self.n, 1 / self.n, dtype=torch.float64, device=self.device)
         half = torch.fft.rfftfreq(self.n, 1 / self.n, dtype=torch.float64, device=self.device)
         lines = [*[whole] * (self.axes - 1), half]
@@ -45,7 +45,7 @@ class FourierBox:
 
     @cached_property
     def keep(self) -> Tensor:
-        """1 for the lower two thirds of the modes along every axis, else 0: products then do not alias."""
+        """The 2/3 rule: 1 for the lower two thirds of the modes along every axis, else 0, so products do not alias."""
         kept = [(count.abs() < self.n / 3).to(torch.float64) for count in self.counts]
         return math.prod(kept[1:], start=kept[0])
 
@@ -74,13 +74,13 @@ class PeriodicEquation:
 
 
 class Source(Protocol):
-    """A batch of forcings, as a solver sees it: ``tino.inputs.Forcing`` is one."""
+    """A batch of forcings, as a solver sees it. ``tino.inputs.Forcing`` is one."""
 
     @property
     def batch(self) -> int: ...
 
     def through(self, x: Tensor, linear: Callable[[Tensor], Tensor]) -> Callable[[float], Tensor]:
-        """t -> linear(f(t, x)) for points x (m, d); linear maps (b, m) to what the solver needs."""
+        """t -> linear(f(t, x)) at the points x (m, d). ``linear`` maps (b, m) to what the solver needs."""
         ...
 
 
@@ -94,10 +94,10 @@ def solve_periodic(
     state: Tensor | None = None,
     tick: Tick = lambda: None,
 ) -> tuple[Tensor, Tensor]:
-    """The solution at ``times`` on n_out points an axis, (b, t, n_out^d), and the spectrum at the end.
+    """The solution at ``times`` on n_out points per axis, (b, t, n_out^d), and the final spectrum.
 
-    Computed on n_inner points an axis (a multiple of n_out) by the 2/3 rule, with ``substeps`` ETDRK4 steps
-    from one output time to the next; from ``state``, a spectrum, or from the equation's initial values.
+    Computed on n_inner points per axis (a multiple of n_out) with the 2/3 rule and ``substeps`` ETDRK4 steps per
+    output interval. It starts from ``state``, a spectrum, or from the equation's initial field.
     """
     box = FourierBox(n_inner, equation.axes, equation.length, times.device)
     source = forcing.through(box.points, lambda f: box.forward(f) * box.keep)  # t -> spectrum

@@ -1,8 +1,8 @@
-"""The heat equation on an equilateral triangle with insulated sides, by its exact eigenfunctions.
+"""The heat equation on an insulated equilateral triangle, solved with its exact eigenfunctions.
 
-Reflections in its sides tile the plane with copies of the triangle, and a function continued by them is periodic
-on a lattice: its Fourier series holds the Neumann eigenfunctions of the triangle (Lamé), each a sum of six plane
-waves. So u_t = α Δu + f becomes one scalar equation a mode.
+Reflections in the sides tile the plane with copies of the triangle. A function extended by them is periodic on a
+lattice, and its Fourier series consists of the Neumann eigenfunctions of the triangle (Lamé), each a sum of six plane
+waves. So u_t = α Δu + f becomes one scalar equation per mode.
 """
 
 import functools
@@ -20,7 +20,7 @@ ROOT3 = math.sqrt(3.0)
 
 
 def fold(points: Tensor) -> Tensor:
-    """Points of the plane (n, 2) reflected into the triangle (0,0), (1,0), (1/2, √3/2)."""
+    """Reflect points of the plane (n, 2) into the triangle (0,0), (1,0), (1/2, √3/2)."""
     sides = [  # inward normals n and offsets d: inside where n·x >= d
         (torch.tensor([0.0, 1.0], dtype=points.dtype), 0.0),
         (torch.tensor([ROOT3 / 2, -0.5], dtype=points.dtype), 0.0),
@@ -43,9 +43,9 @@ class TriangleModes:
     """The first eigenfunctions of the unit triangle, from an n x n sampling of the lattice cell."""
 
     n: int
-    folded: Tensor  # (nodes, 2): the distinct sampling points inside the triangle
-    spread: Tensor  # (n * n,): for each point of the cell the node it folds to
-    picked: Tensor  # (modes,): places of the representatives in the flattened transform
+    folded: Tensor  # (nodes, 2): the distinct sampling points, folded into the triangle
+    spread: Tensor  # (n * n,): the node that each point of the cell folds to
+    picked: Tensor  # (modes,): indices of the representatives in the flattened transform
     weight: Tensor  # (modes,)
     k: Tensor  # (modes, 2) wave vectors
 
@@ -60,7 +60,7 @@ class TriangleModes:
         keys = (fold(cell) * 1e9).round().to(torch.int64)
         nodes, spread = torch.unique(keys, dim=0, return_inverse=True)
         folded = nodes.to(torch.float64) / 1e9
-        # one representative of each set of wave vectors that reflections, rotations and k -> -k map to each other
+        # one representative of each orbit of wave vectors under reflections, rotations and k -> -k
         whole = torch.fft.fftfreq(n, 1 / n).round().to(torch.int64)
         counts = torch.cartesian_prod(whole, whole)
         k = counts.to(torch.float64) @ dual
@@ -107,7 +107,10 @@ def solve_triangle(
     state: Tensor | None = None,
     tick: Tick = lambda: None,
 ) -> tuple[Tensor, Tensor]:
-    """u_t = α Δu + f, insulated, from rest: u at the points of ``functions`` -> (b, t, x), and the coefficients."""
+    """Solve u_t = α Δu + f with insulated sides, from ``state`` or u = 0.
+
+    Returns u at the points of ``functions``, (b, t, x), and the final coefficients.
+    """
     profile = modes.coefficients(forcing.on(modes.folded.to(times.device)))
     rate = alpha * modes.k.square().sum(1).to(times.device)
     if state is None:
