@@ -1,4 +1,4 @@
-"""Integrators: observed orders, closed forms, and codes we did not write."""
+"""Solvers: observed orders, and comparisons with closed forms and third-party codes."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,8 @@ def forcing(t):
 
 
 def by_interpolation(n: int) -> float:
-    return by_dormand_prince(n, stride=4)  # most outputs lie inside steps; order four there, but a local one
+    # most outputs lie inside steps, where the fourth-order interpolant has a local error of order five
+    return by_dormand_prince(n, stride=4)
 
 
 def by_dormand_prince(n: int, stride: int = 1) -> float:
@@ -42,7 +43,7 @@ def by_dormand_prince(n: int, stride: int = 1) -> float:
 
 
 def by_etdrk4(n: int) -> float:
-    # the linear part -3 y is taken exactly, the rest by the scheme
+    # the scheme integrates the linear part -3 y exactly
     linear = torch.tensor([-3.0], dtype=torch.float64)
 
     def nonlinear(t: float, v: torch.Tensor) -> torch.Tensor:
@@ -104,7 +105,7 @@ def by_upwind(n: int) -> float:
     return advected(upwind, n, n // 4, 16)  # a time step of half a cell
 
 
-# a new integrator is one more row here
+# a new solver adds one row here
 @pytest.mark.parametrize(
     ("solve", "order", "counts"),
     [
@@ -124,7 +125,7 @@ def test_observed_order(solve, order, counts):
 
 
 def test_dormand_prince_keeps_its_tolerance_and_its_samples_apart():
-    times = torch.linspace(0, 3, 4, dtype=torch.float64)  # far coarser than the steps needed
+    times = torch.linspace(0, 3, 4, dtype=torch.float64)  # much coarser than the steps needed
     frequencies = torch.tensor([[1.0], [40.0]], dtype=torch.float64)
 
     def solve(w: torch.Tensor) -> torch.Tensor:
@@ -135,7 +136,7 @@ def test_dormand_prince_keeps_its_tolerance_and_its_samples_apart():
     both = solve(frequencies)
     truth = torch.cos(frequencies * times)
     assert (both[:, :, 0] - truth).abs().max() < 1e-6
-    assert torch.equal(both[:1], solve(frequencies[:1]))  # the fast neighbour changed nothing
+    assert torch.equal(both[:1], solve(frequencies[:1]))  # unaffected by the fast sample in the batch
 
 
 def test_fitting_space_agrees_with_quadrature():
@@ -171,8 +172,8 @@ def test_burgers_agrees_with_cole_hopf():
 
 
 def test_burgers_agrees_with_a_manufactured_forced_solution():
-    # u = c + a sin(kx - 2t), a = 1 + sin(3t)/2, is advected and forced in time: a wrong sign of the advection
-    # or a forcing held over a step shows. f = u_t + u u_x - ν u_xx, differentiated by hand.
+    # u = c + a sin(kx - 2t), a = 1 + sin(3t)/2, is advected and forced in time, so a wrong sign of the advection or a
+    # forcing held over a step would fail. f = u_t + u u_x - ν u_xx, differentiated by hand.
     nu, k, c, n = 0.05, 2 * np.pi, 0.7, 64
     times = torch.linspace(0, 1, 6, dtype=torch.float64)
 
