@@ -19,8 +19,8 @@ def reaction_diffusion(name: str, n_t: int = 50, resolution: int = 64) -> tino.P
         title="Reaction and diffusion",
         formula="u_t = D u_xx + u - u³ + f(t, x)",
         stop=2.0,
-        points=128,  # of the solver, along each axis
-        step=0.01,  # of the solver, at most
+        points=128,  # the solver's points along each axis
+        step=0.01,  # the solver's largest time step
         n_t=n_t,
         resolution=resolution,
     )
