@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import tino
-from tino.models.zoo import Recipe
+from tino.models.family import Family
+from tino.parts.bases import Constant, PodModes
+from tino.parts.mixers import LateMixer
 
 SMALL = {"n_t": 24, "resolution": 24}
 
@@ -68,14 +70,15 @@ def separable(name: str, train: tino.Dataset, **options: Any) -> tino.Separable:
     return model
 
 
-RECIPES = {name: recipe for name, recipe in tino.MODELS.items() if isinstance(recipe, Recipe)}
-TIME_ONLY = [name for name, recipe in RECIPES.items() if recipe.basis in ("constant", "trunk(t)")]
-FAMILY = [name for name in RECIPES if name not in TIME_ONLY]
-SPATIAL_POD = [name for name, recipe in RECIPES.items() if recipe.basis == "pod(y)"]
+BUILDERS = {name: entry.builder for name, entry in tino.MODELS.items() if isinstance(entry.builder, Family)}
+TIME_ONLY = [name for name, recipe in BUILDERS.items() if recipe.basis is Constant or recipe.mixer is LateMixer]
+FAMILY = [name for name in BUILDERS if name not in TIME_ONLY]
+SPATIAL_POD = [name for name, recipe in BUILDERS.items() if recipe.basis is PodModes and not recipe.of_time]
+GLOBAL = [name for name, recipe in BUILDERS.items() if not recipe.mixer.properties.causal]
 PAIRS = [  # one problem in time, one with unlike grids, one periodic; with every model that fits it
     (problem, model)
     for problem in ("duffing", "fitting-space", "burgers-0.1")
-    for model in RECIPES
+    for model in BUILDERS
     if not (problem == "duffing" and model in SPATIAL_POD) and not (problem != "duffing" and model in TIME_ONLY)
 ] + [("heat-triangle", "spod-trtino"), ("navier-stokes-ic", "pod-tino"), ("advection-diffusion-3d", "pod-tino")]
 

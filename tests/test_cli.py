@@ -171,7 +171,7 @@ def test_report_writes_a_page(finished, capsys, tmp_path):
         (["train", "duffing", "tino", "--device", "tpu9"], "no device 'tpu9'"),
         (["generate", "burgers-0.1", "--resolution", "2"], "4 points or more, got shape (2,)"),
         (["generate", "allen-cahn", "--set", "boundary=open"], "boundary is 'open', expected one of neumann, frozen"),
-        (["generate", "allen-cahn", "--set", "boundary"], "--set takes name=value"),
+        (["generate", "allen-cahn", "--set", "boundary"], "options are given as name=value"),
         (["generate", "allen-cahn", "--set", "colour=red"], "allen-cahn has no option 'colour'"),
         (["generate", "duffing", "--set", "damping=much"], "damping is 'much', expected a number"),
         (["generate", "duffing", "--shard", "half"], "the shard is 'half', expected i/n"),
@@ -268,7 +268,7 @@ def test_diagnose_reads_a_generated_set(capsys):
     assert run(["diagnose", path, "--json"]) == 0
     by_file = json.loads(answer(capsys))
     assert run(["diagnose", "duffing", *options, "--json"]) == 0
-    assert json.loads(answer(capsys)) == by_file
+    assert json.loads(answer(capsys)) == {**by_file, "name": "duffing"}  # a file has its own name
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_diagnose_reads_a_generated_set(capsys):
     [
         (lambda a: {k: v for k, v in a.items() if k != "t"}, "lacks t: it needs arrays f"),
         (lambda a: {**a, "t": a["t"] ** 2}, "rising in equal steps"),
-        (lambda a: {**a, "u": a["u"][:50]}, "u has shape (50, 48, 1), expected (60, 48, 1)"),
+        (lambda a: {**a, "u": a["u"][:50]}, "u holds 50 samples, f holds 60"),
         (lambda a: {**a, "f": a["f"].astype(object)}, "is not a readable .npz file of plain arrays"),
         (lambda a: {**a, "f": a["f"] * np.nan}, "f has NaN or infinite values"),
         (lambda a: {k: v if k == "t" else v[:5] for k, v in a.items()}, "diagnosing needs 20 samples or more"),
@@ -304,5 +304,10 @@ def test_diagnose_says_what_is_near(capsys):
     assert "no file nowhere.npz" in capsys.readouterr().err
     assert run(["diagnose", "nowhere.h5"]) == 1
     assert "no file nowhere.h5" in capsys.readouterr().err
-    assert run(["diagnose", "nowhere.npz", "--train", "30"]) == 1
-    assert "are for those alone" in capsys.readouterr().err
+
+
+def test_a_problem_s_options_are_not_for_files(own_file, capsys):
+    for command in (["diagnose"], ["train"]):
+        model = ["tino"] if command == ["train"] else []
+        assert run([*command, str(own_file), *model, "--n-t", "30"]) == 1
+        assert "n_t, resolution and set apply to problems only" in capsys.readouterr().err

@@ -1,13 +1,14 @@
 """On a GPU: captured steps are the plain ones. Skipped where there is none."""
 
+import copy
 import dataclasses
 
 import pytest
 import torch
 
 import tino
-from tino.training.loop import Training
-from tino.training.step import Step
+from tino.training.cuda import CapturedStep, CapturedUpdate
+from tino.training.state import Training
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
@@ -23,12 +24,15 @@ def train_of(small_data, tiny_data):
     return lambda name: (tiny_data if name == "advection-diffusion-3d" else small_data)(name)[0]
 
 
-def trained(train: tino.Dataset, model: str, config: tino.TrainConfig, captured: bool, monkeypatch) -> torch.Tensor:
+def trained(
+    train: tino.Dataset, model: str | torch.nn.Module, config: tino.TrainConfig, captured: bool, monkeypatch
+) -> torch.Tensor:
     with monkeypatch.context() as patched:
         if not captured:
-            patched.setattr("tino.training.step.WARM", 10**9)
+            patched.setattr("tino.training.cuda.WARM", 10**9)
+            patched.setattr("tino.training.cuda.SETTLED", 10**9)
         patched.setattr("torch.backends.cudnn.deterministic", True)  # Adam would make much of a different rounding
-        made = tino.build(model, train)
+        made = tino.build(model, train) if isinstance(model, str) else copy.deepcopy(model)
         tino.fit(made, train, config, show_progress=False)
     return torch.cat([p.detach().flatten().cpu() for p in made.parameters()])
 
@@ -86,15 +90,45 @@ def test_a_captured_soap_step_is_the_plain_one(decay, small_data, monkeypatch):
     config = dataclasses.replace(CONFIG, optimizer="soap", lr=1e-3, weight_decay=decay, steps=1000)
     ends = []
     for settled in (10**9, 405):  # never, and after some steps
-        monkeypatch.setattr("tino.training.step.SETTLED", settled)
+        monkeypatch.setattr("tino.training.cuda.SETTLED", settled)
         made = tino.build("spod-trtino", train).to("cuda").train()
         run = Training(made, train, config, torch.device("cuda"))
-        step = Step(run.objective, run.optimizer, config)
+        (step,) = run.make_steps(False)
+        assert isinstance(step, CapturedStep)
+        assert isinstance(step.update, CapturedUpdate)
         samples = torch.arange(12, device="cuda")
         for _ in range(409):
             step(samples, None)
+        assert (step.update.graph is not None) == (settled == 405)
         ends.append(torch.cat([p.detach().flatten() for p in made.parameters()]))
     assert torch.allclose(*ends, rtol=0, atol=1e-3 * float(ends[0].abs().max()))
+
+
+class Idle(torch.nn.Module):
+    """A linear map, and a parameter that gets no gradient."""
+
+    def __init__(self, points: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.idle, self.linear = torch.nn.Parameter(torch.ones(3, 3)), torch.nn.Linear(points, points)
+
+    def forward(self, f: torch.Tensor) -> torch.Tensor:
+        return self.linear(f)
+
+
+@pytest.mark.parametrize("optimizer", ["soap", "adam"])
+def test_a_parameter_without_a_gradient_is_no_hindrance(optimizer, small_data, monkeypatch):
+    """Past the steps after which SOAP's update is captured too: it was left out of a graph, and asked for its state."""
+    train, _ = small_data("burgers-0.1")
+    model = Idle(train.outputs.size)
+    config = dataclasses.replace(CONFIG, optimizer=optimizer, lr=1e-3, steps=460)
+    captures = []
+    capture = CapturedUpdate._capture
+    monkeypatch.setattr(CapturedUpdate, "_capture", lambda self, n: (captures.append(n), capture(self, n))[1])
+    plain, captured = (trained(train, model, config, way, monkeypatch) for way in (False, True))
+    assert len(captures) == (optimizer == "soap")
+    assert torch.equal(captured[:9], torch.ones(9))
+    assert torch.allclose(plain, captured, rtol=0, atol=1e-3 * float(plain.abs().max()))
 
 
 def test_adam_goes_on_from_a_checkpoint(small_data, tmp_path):
@@ -104,8 +138,8 @@ def test_adam_goes_on_from_a_checkpoint(small_data, tmp_path):
     path = tmp_path / "checkpoint.safetensors"
     half = tino.build("tino", train).to("cuda").train()
     run = Training(half, train, CONFIG, torch.device("cuda"))
-    step = Step(run.objective, run.optimizer, CONFIG)
-    assert step.capturable
+    (step,) = run.make_steps(False)
+    assert isinstance(step, CapturedStep)
     run.save(path)  # at the very beginning
     again = tino.build("tino", train, seed=5)
     tino.fit(again, train, CONFIG, show_progress=False, checkpoint=path, resume=True)

@@ -1,5 +1,6 @@
 """The diagnosis of a dataset: what it says of systems whose nature is known."""
 
+import dataclasses
 import json
 import math
 
@@ -8,6 +9,7 @@ import torch
 
 import tino
 from tino.diagnosis import Diagnosis, diagnose
+from tino.models.registry import Suits
 
 N_T = 120
 
@@ -42,7 +44,7 @@ def look(data: tino.Dataset, seed: int = 0) -> Diagnosis:
 
 def test_duffing_passes_and_its_sines_cannot_show_causality():
     found = look(made("duffing", 60, n_t=N_T))
-    assert found.time_invariant
+    assert found.autonomous
     assert found.causal is None
     assert found.model in ("tino", "trtino")
     assert "cannot tell" in str(found)
@@ -50,43 +52,52 @@ def test_duffing_passes_and_its_sines_cannot_show_causality():
 
 def test_advection_reaction_has_a_clock():
     found = look(made("advection-reaction", 50, n_t=100, resolution=32))
+    assert not found.autonomous
     assert not found.time_invariant
+    assert "so it is        not autonomous" in str(found)
     assert found.model == "tc-spod-don"
     assert found.clock[0] > 0.5
 
 
 def test_fitting_time_has_a_clock_as_printed():
     found = look(made("fitting-time", 200, n_t=N_T))
-    assert not found.time_invariant
+    assert not found.autonomous
     assert found.model == "tc-don"
 
 
 def test_fitting_time_without_its_clock_passes():
     found = look(made("fitting-time", 60, n_t=N_T, clock="constant"))
-    assert found.time_invariant
+    assert found.autonomous
     assert found.model in ("tino", "trtino")
 
 
 def test_a_convolution_starts_at_rest():
     f = noise(50)
     found = look(own(f, decaying(f)))
-    assert found.causal is True
+    assert (found.causal, found.autonomous, found.at_rest) == (True, True, True)
     assert found.time_invariant
-    assert found.at_rest
+    assert found.record()["time_invariant"] is True
     assert found.model == "tino"
     assert not found.notes
+    _, *lines = str(found).splitlines()
+    labels = ["causal", "autonomous", "starts at rest", "so it is", "begin with"]
+    assert [line[2:18].strip() for line in lines] == labels
+    assert lines[-2] == "  so it is        time-invariant"
+    assert lines[-1] == "  begin with      tino"
 
 
 def test_a_given_start_needs_the_time():
     f = noise(50)
     fading = torch.exp(-3 * torch.linspace(0, 1, N_T, dtype=torch.float64))[:, None]
     found = look(own(f, decaying(f, 3.0) + 20 * fading))
-    assert found.time_invariant
+    assert found.autonomous
     assert not found.at_rest
+    assert not found.time_invariant  # which is all three
     assert found.model == "trtino"
+    assert "\n  so it is        autonomous, not at rest\n" in str(found)
 
 
-def test_an_unknown_start_is_said():
+def test_an_unknown_start_gets_a_note():
     f = noise(50)
     starts = 20 * torch.randn(50, 1, 1, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
     fading = torch.exp(-3 * torch.linspace(0, 1, N_T, dtype=torch.float64))[:, None]
@@ -104,13 +115,15 @@ def test_a_response_that_comes_early_is_not_causal(outputs):
     u = decaying(f)[:, 8:].expand(-1, -1, outputs.size) * torch.arange(1, outputs.size + 1)
     found = look(own(f[:, :-8], u, outputs))
     assert found.causal is False
+    assert not found.time_invariant
+    assert "\n  so it is        not causal\n" in str(found)
     assert found.model == ("fno" if outputs == tino.Point() else "pod-don")
 
 
 def test_a_drifting_gain_is_a_clock():
     f = noise(50)
     found = look(own(f, decaying(f) * torch.linspace(0.8, 1.2, N_T)[:, None]))
-    assert not found.time_invariant
+    assert not found.autonomous
     assert found.model == "tc-don"
 
 
@@ -119,10 +132,10 @@ def test_a_swing_that_all_samples_share_is_no_clock():
     f = noise(50)
     lag = (t[:, None] - t).clamp_min(0)
     forced = torch.einsum("ts,nsx->ntx", torch.sin(6 * math.pi * lag) / 10, f)
-    assert look(own(f, torch.cos(6 * math.pi * t)[:, None] + forced)).time_invariant
+    assert look(own(f, torch.cos(6 * math.pi * t)[:, None] + forced)).autonomous
 
 
-def test_noise_alone_is_said():
+def test_pure_noise_gets_a_note():
     f = noise(50)
     found = look(own(f, torch.randn(f.shape, generator=torch.Generator().manual_seed(7))))
     assert any("noise" in note for note in found.notes)
@@ -154,3 +167,63 @@ def test_nothing_to_diagnose_is_one_line():
 def test_the_least_data_do():
     f = noise(20, 12)
     assert look(own(f, decaying(f))).model in tino.MODELS
+
+
+def test_the_model_to_begin_with_is_the_registry_s_word(monkeypatch):
+    f = noise(50)
+    data = own(f, decaying(f))
+    suited = dataclasses.replace(tino.MODELS["tdnn"], suits=(Suits(space=False),))
+    monkeypatch.setitem(tino.MODELS, "tdnn", suited)  # it comes before tino there
+    assert look(data).model == "tdnn"
+    for name, entry in list(tino.MODELS.items()):
+        monkeypatch.setitem(tino.MODELS, name, dataclasses.replace(entry, suits=()))
+    with pytest.raises(tino.TinoError, match="no registered model suits these data"):
+        look(data)
+
+
+def channels(letter: str, count: int) -> tuple[tino.Channel, ...]:
+    return tuple(tino.Channel(f"{letter}{i}") for i in range(count))
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e4])
+def test_a_large_output_channel_does_not_hide_what_a_small_one_shows(factor):
+    """The large one is time-invariant about a large mean, the small one has a clock."""
+    f = noise(50)
+    clocked = decaying(f) * torch.linspace(0.8, 1.2, N_T)[:, None]
+    u = torch.cat([factor * (decaying(f, 3.0) + 100), clocked], -1)
+    data = dataclasses.replace(own(f, clocked), u=u.float(), output_channels=channels("u", 2))
+    found = look(data)
+    assert not found.autonomous
+    assert found.model == "tc-don"
+
+
+def test_a_large_input_channel_does_not_hide_a_small_one():
+    """u responds only to the small one."""
+    f = noise(50)
+    loud = 1e4 * noise(100)[50:]
+    u = decaying(f)
+    data = dataclasses.replace(own(f, u), f=torch.cat([loud, f], -1).float(), input_channels=channels("f", 2))
+    found = look(data)
+    assert found.time_invariant
+    assert found.history < 0.1
+    assert not found.notes
+
+
+def test_units_of_channels_do_not_matter():
+    f = noise(50)
+    u = torch.cat([decaying(f), decaying(f**2, 3.0)], -1)
+    data = dataclasses.replace(own(f, u[..., :1]), u=u.float(), output_channels=channels("u", 2))
+    other = dataclasses.replace(data, u=data.u * torch.tensor([2.0**-14, 2.0**14]))
+    found, same = look(data), look(other)
+    for name in ("unexplained", "velocity", "novelty", "history", "initial"):
+        assert getattr(same, name) == pytest.approx(getattr(found, name), rel=1e-3, abs=1e-6), name
+
+
+def test_only_times_that_all_records_have_are_examined():
+    f = noise(50)
+    data = own(f, decaying(f))
+    first = tino.Dataset(data.f[:, :80], data.u[:, :80], tino.TimeGrid(0.0, 1.0, 80), data.inputs, data.outputs)
+    lengths = torch.tensor([80, 120] * 25)
+    ended = (torch.arange(N_T) >= lengths[:, None])[..., None]
+    padded = dataclasses.replace(data, u=torch.where(ended, 1e6, data.u), lengths=lengths)
+    assert look(padded) == look(first)

@@ -1,5 +1,9 @@
 """Scores by the paper's formulas, and checks at the border."""
 
+import copy
+import dataclasses
+import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ from conftest import separable
 
 import tino
 from tino.devices import products
+from tino.metrics import METRICS, Metric
 
 
 def test_scores_are_the_paper_s_formulas(small_data):
@@ -25,6 +30,74 @@ def test_scores_are_the_paper_s_formulas(small_data):
     assert scores.rel_l2_mean == pytest.approx(np.mean(relative), rel=1e-5)
 
 
+class Damped(torch.nn.Module):
+    """Not f, but 0.9 f + 0.2."""
+
+    def forward(self, f):
+        return 0.9 * f + 0.2
+
+
+@pytest.fixture
+def own_data() -> tino.Dataset:
+    """u = f + 3: five records of ten times at four points."""
+    f = torch.randn(5, 10, 4, generator=torch.Generator().manual_seed(0))
+    grid = tino.Interval(0, 1, 4)
+    return tino.Dataset(f, f + 3, tino.TimeGrid(0, 1, 10), grid, grid)
+
+
+@pytest.mark.parametrize("lengths", [None, [10, 2, 7, 3, 10]])
+def test_every_score_is_its_naive_formula(lengths, own_data):
+    """In numpy, over the valid times; values after a record's end are far off, and are ignored."""
+    data, ends = own_data, lengths or [10] * 5
+    if lengths is not None:
+        ended = torch.arange(10) >= torch.tensor(lengths)[:, None]
+        far = torch.where(ended[..., None], 1e6, own_data.u)
+        data = dataclasses.replace(own_data, u=far, lengths=torch.tensor(lengths))
+    scores = tino.evaluate(Damped(), data)
+    truth = [data.u[k, :end].double().numpy() for k, end in enumerate(ends)]
+    error = [0.9 * data.f[k, :end].double().numpy() + 0.2 - truth[k] for k, end in enumerate(ends)]
+    every, deviation = (np.concatenate([values.ravel() for values in some]) for some in (truth, error))
+    rmse = np.sqrt(np.mean(deviation**2))
+    naive = {
+        "mse_mean": np.mean([np.mean(e**2) for e in error]),
+        "mse_sd": np.std([np.mean(e**2) for e in error], ddof=1),
+        "rel_l2_mean": np.mean([np.linalg.norm(e) / np.linalg.norm(u) for e, u in zip(error, truth, strict=True)]),
+        "rmse": rmse,
+        "nrmse": rmse / np.std(every),
+        "fit": 100 * (1 - rmse / np.std(every)),
+        "max_error": np.max(np.abs(deviation)),
+    }
+    assert set(naive) == set(METRICS)
+    for name, value in naive.items():
+        assert getattr(scores, name) == pytest.approx(value, rel=1e-5), name
+    assert scores.mse.tolist() == pytest.approx([np.mean(e**2) for e in error], rel=1e-5)
+    assert scores.record()["rel_l2"] == scores.rel_l2.tolist()
+
+
+def test_a_perfect_fit_is_100_and_the_mean_alone_0(own_data):
+    class Perfect(torch.nn.Module):
+        def forward(self, f):
+            return f + 3
+
+    class Mean(torch.nn.Module):
+        def forward(self, f):
+            return torch.full_like(f, float(own_data.u.mean()))
+
+    assert tino.evaluate(Perfect(), own_data).fit == 100
+    assert tino.evaluate(Mean(), own_data).fit == pytest.approx(0, abs=1e-4)
+    still = dataclasses.replace(own_data, u=torch.ones_like(own_data.u))
+    assert tino.evaluate(Mean(), still).fit == -math.inf  # a reference that does not vary has no scale
+
+
+def test_a_new_metric_is_one_entry(own_data, monkeypatch):
+    monkeypatch.setitem(METRICS, "bias", Metric("bias", lambda c: float((c.prediction - c.truth).mean())))
+    scores = tino.evaluate(Damped(), own_data)
+    expected = float((0.9 * own_data.f + 0.2 - own_data.u).mean())
+    assert scores.record()["bias"] == scores.bias == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(AttributeError, match=r"scores have no 'bais': they have mse_mean, .*, bias, mse, rel_l2"):
+        _ = scores.bais
+
+
 def test_batches_do_not_change_predictions(small_data, monkeypatch):
     train, test = small_data("burgers-0.1")
     model = tino.build("don", train)
@@ -37,7 +110,7 @@ def test_batches_do_not_change_predictions(small_data, monkeypatch):
     ("change", "message"),
     [
         (lambda f: f[:, :, :-1], "f has 23 sensors, the model was built for"),
-        (lambda f: torch.cat([f, f], dim=1), "f has 48 times, the model was built for 24"),
+        (lambda f: f[:, :0], "f has 0 times, tino takes 1 or more times"),
         (lambda f: f.long(), "f has dtype torch.int64"),
         (lambda f: f * torch.nan, "f has NaN or infinite values in 6 of 6 samples, first in 0"),
         (lambda f: f.numpy(), "f must be a torch tensor, got ndarray"),
@@ -48,6 +121,25 @@ def test_inputs_are_checked(change, message, small_data):
     train, test = small_data("burgers-0.1")
     with pytest.raises(tino.TinoError, match=message):
         tino.predict(tino.build("tino", train), change(test.f))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("don", "f has 48 times, the model was built for 24"),
+        ("trtino", "f has 48 times, trtino takes 1 to 24 times: its time factor depends on t"),
+    ],
+)
+def test_records_that_are_too_long_are_refused(name, message, small_data):
+    train, test = small_data("burgers-0.1")
+    with pytest.raises(tino.TinoError, match=message):
+        tino.predict(tino.build(name, train), torch.cat([test.f, test.f], dim=1))
+
+
+def test_scores_can_be_copied(own_data):
+    scores = tino.evaluate(Damped(), own_data)
+    for again in (copy.deepcopy(scores), pickle.loads(pickle.dumps(scores))):
+        assert again.record() == scores.record()
 
 
 def test_predictions_have_all_digits_whatever_torch_is_set_to(small_data):
@@ -97,3 +189,10 @@ def test_other_grids_and_answers_are_refused(small_data):
         tino.evaluate(tino_model, test)
     with pytest.raises(tino.TinoError, match="ic holds 2 samples, f holds 6"):
         tino.predict(model, test.f, torch.zeros(2, 1))
+
+
+def test_zero_rightly_predicted_is_no_error():
+    zero = torch.zeros(3, 8, 1)
+    data = tino.Dataset(zero, zero, tino.TimeGrid(0, 1, 8), tino.Point(), tino.Point())
+    scores = tino.evaluate(torch.nn.Identity(), data)
+    assert (scores.rel_l2_mean, scores.nrmse, scores.fit) == (0.0, 0.0, 100.0)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tino
-from tino.layers.spectral import PointLinear, SpectralConv
+from tino.parts.spectral import PointLinear, SpectralConv
 
 
 def by_full_transform(layer: SpectralConv, x: torch.Tensor) -> torch.Tensor:
@@ -66,26 +66,34 @@ def test_widths_and_modes_are_the_paper_s(small_data):
         assert (record["width"], tuple(record["modes"])) == (width, modes)
 
 
-@pytest.mark.parametrize("problem", ["duffing", "burgers-0.1", "navier-stokes-ic"])
-def test_the_network_is_its_formula(problem, small_data):
+OTHER_SIZES = {"width": 6, "modes": 3, "layers": 2, "projection": 8, "padding": 4, "clock": False}
+
+
+@pytest.mark.parametrize(
+    ("problem", "options"),
+    [("duffing", {}), ("burgers-0.1", {}), ("navier-stokes-ic", {}), ("burgers-0.1", OTHER_SIZES)],
+)
+def test_the_network_is_its_formula(problem, options, small_data):
     """v_{l+1} = σ(W_l v_l + c_l + F⁻¹(R_l · F v_l)) on the channels (f, ic, t, x), written out with full FFTs."""
     train, test = small_data(problem)
-    model: Any = tino.build("fno", train).double().eval()
+    model: Any = tino.build("fno", train, **options).double().eval()
+    layers, padding, clock = options.get("layers", 4), options.get("padding", 9), options.get("clock", True)
     f, ic = test.f[:2].double(), None if test.ic is None else test.ic[:2].double()
     shape = train.outputs.shape
     n_t, axes = train.time.n, 1 + len(shape)
     channels = [(f / model.border.scale_in).view(2, n_t, *shape)]
     if ic is not None:
         channels.append((ic / model.border.scale_out).view(2, 1, *shape).expand(2, n_t, *shape))
-    for axis, n in enumerate((n_t, *shape)):
-        line = torch.linspace(-1, 1, n, dtype=torch.float64).float().double()
+    for axis, n in list(enumerate((n_t, *shape)))[0 if clock else 1 :]:
+        line = torch.linspace(-1, 1, n, dtype=torch.float64)
         channels.append(line.view([-1 if i == axis else 1 for i in range(axes)]).expand(2, n_t, *shape))
     v = torch.stack(channels, -1) @ model.lift.weight.T + model.lift.bias  # (b, t, ..., c)
-    v = torch.cat([v, torch.zeros_like(v[:, :1]).repeat(1, 9, *[1] * axes)], dim=1)
-    for i in range(4):
+    v = torch.cat([v, torch.zeros_like(v[:, :1]).repeat(1, padding, *[1] * axes)], dim=1)
+    assert len(model.spectral) == layers
+    for i in range(layers):
         spectral, local = model.spectral[i], model.local[i]
         v = by_full_transform(spectral, v.movedim(-1, 1)).movedim(1, -1) + v @ local.weight.T + local.bias
-        v = torch.nn.functional.gelu(v) if i < 3 else v
+        v = torch.nn.functional.gelu(v) if i < layers - 1 else v
     v = torch.nn.functional.gelu(v[:, :n_t] @ model.project[0].weight.T + model.project[0].bias)
     u = (v @ model.project[2].weight.T + model.project[2].bias)[..., 0] * model.border.scale_out
     with torch.no_grad():

@@ -6,50 +6,52 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import FAMILY, PAIRS, RECIPES, SPATIAL_POD, separable
+from conftest import BUILDERS, FAMILY, GLOBAL, PAIRS, SPATIAL_POD, separable
 
 import tino
-from tino.layers.mixers import LateMixer
-from tino.models.bases import Constant, PodModes, Trunk
-from tino.models.separable import OwnBranches, Separable
-from tino.models.zoo import FIRST_SIZE, INPUT_SUM
+from tino.models.family import Family
+from tino.models.separable import Separable
+from tino.parts.bases import Constant, PodModes, Trunk
+from tino.parts.mixers import DelayMixer, GlobalMixer, LateMixer, MaskedMixer
+from tino.parts.networks import OwnBranches
 
 
 def mixed(model: Separable, z: torch.Tensor, i: int) -> torch.Tensor:
     """h_i by the mixer's sum, one term at a time."""
-    mixer, n_t = model.mixer, z.shape[1]
+    mixer: Any = model.mixer
+    n_t = z.shape[1]
     h = torch.zeros(len(z), mixer.weight.shape[-1], dtype=z.dtype)
     if not isinstance(mixer, LateMixer):
         h = h + mixer.bias
     for k in range(n_t):
-        if model.spec.mixer == "late":
+        if isinstance(mixer, LateMixer):
             h = h + z[:, k] @ mixer.weight[k - i - 1] if 1 <= k <= i else h
-        elif model.spec.mixer == "delay":
+        elif isinstance(mixer, DelayMixer):
             lag = i - k
-            if lag >= model.spec.first_lag:
-                h = h + z[:, k] @ mixer.weight[-1 - (lag - model.spec.first_lag)]
-        elif model.spec.mixer == "global" or k <= i:
+            if lag >= mixer.first_lag:
+                h = h + z[:, k] @ mixer.weight[-1 - (lag - mixer.first_lag)]
+        elif isinstance(mixer, GlobalMixer) or k <= i:
             h = h + z[:, k] @ mixer.weight[k]
     return h
 
 
 def by_the_formula(model: Separable, f: torch.Tensor, ic: torch.Tensor | None = None) -> torch.Tensor:
     """u(t_i, y) = φ_0(y) + Σ_j [Σ_p B_p(h_i; IC) τ_pj(t_i)] φ_j(t_i, y), sums and times in loops."""
-    spec, basis = model.spec, model.basis
+    basis, modes = model.basis, model.basis.sizes["modes"]
     u = torch.zeros(len(f), model.frame.time.n, model.frame.outputs.size, dtype=f.dtype)
     z = f @ model.sensors.matrix if model.sensors.projects else f * model.sensors.matrix
     for i in range(model.frame.time.n):
         h = mixed(model, z, i)
         if ic is not None:
             assert model.initial is not None
-            h = h + (ic * model.state_scale) @ model.initial.weight.T
+            h = h + (ic * model.initial.scale) @ model.initial.linear.weight.T
         branch = model.branch(h[:, None])[:, 0]  # (b, p)
         if model.time_factor is not None:
-            tau = model.time_factor.net(model.time_factor.features[i]).view(spec.branch_modes, spec.modes)
+            tau = model.time_factor.net(model.time_factor.features[i]).view(-1, modes)
         else:
-            tau = torch.eye(spec.modes, dtype=f.dtype)
-        for j in range(spec.modes):
-            c = sum(branch[:, p] * tau[p, j] for p in range(spec.branch_modes))
+            tau = torch.eye(modes, dtype=f.dtype)
+        for j in range(modes):
+            c = sum(branch[:, p] * tau[p, j] for p in range(len(tau)))
             if isinstance(basis, Constant):
                 phi, mean, scale = torch.ones(1, dtype=f.dtype), 0.0, basis.scale
             elif isinstance(basis, PodModes):
@@ -103,7 +105,7 @@ def test_causality_don_as_printed(small_data):
         assert torch.equal(model(kicked), model(test.f[:2].double()))  # f(s_0) never enters
 
 
-@pytest.mark.parametrize(("problem", "name"), [p for p in PAIRS if RECIPES[p[1]].mixer != "global"])
+@pytest.mark.parametrize(("problem", "name"), [p for p in PAIRS if p[1] not in GLOBAL])
 def test_truncation_of_causal_operators(problem, name, small_data):
     """The proposition of the paper: on [T_0, T'] a causal model gives the first part of its answer on [T_0, T]."""
     train, test = small_data(problem)
@@ -144,10 +146,10 @@ def test_what_enters_and_leaves_the_first_layer_has_one_size(problem, name, smal
         ways = [(model.sensors(train.f), model.mixer(model.sensors(train.f))[:, -1])]
         if model.initial is not None:
             assert train.ic is not None
-            ways += [(train.ic * model.state_scale, model.initial(train.ic * model.state_scale))]
+            ways += [(train.ic * model.initial.scale, model.initial(train.ic))]
     for values, h in ways:
-        assert float(values.flatten(1).abs().sum(1).mean()) == pytest.approx(INPUT_SUM, rel=1e-3)
-        assert float(h.square().mean().sqrt()) == pytest.approx(FIRST_SIZE, rel=0.2)
+        assert float(values.flatten(1).abs().sum(1).mean()) == pytest.approx(BUILDERS[name].input_sum, rel=1e-3)
+        assert float(h.square().mean().sqrt()) == pytest.approx(BUILDERS[name].first_size, rel=0.2)
 
 
 def test_projected_sensors_lose_nothing_on_the_training_span(small_data):
@@ -166,12 +168,12 @@ def test_what_the_projection_loses_is_reported(small_data):
     problem = tino.problem("fitting-space", n_t=8, resolution=64)
     gaussian, _ = tino.dataset(problem, train=40, test=1, show_progress=False)
     model = separable("tino", gaussian)
-    modes = torch.linalg.svd(gaussian.f.double().flatten(0, 1), full_matrices=False)[2][: model.spec.sensors]
+    modes = torch.linalg.svd(gaussian.f.double().flatten(0, 1), full_matrices=False)[2][: model.sensors.sizes["used"]]
     f = gaussian.f.double().flatten(0, 1)
     lost = float((f - f @ modes.T @ modes).norm() / f.norm())
     record = model.normalisation()["sensors"]
     assert record["points"] == 64
-    assert record["used"] == model.spec.sensors
+    assert record["used"] == model.sensors.sizes["used"]
     assert record["lost"] == pytest.approx(lost, rel=0.05)
 
 
@@ -209,10 +211,14 @@ def test_what_build_refuses(small_data):
         tino.build("trtin", train)
     with pytest.raises(tino.TinoError, match="snapshots is 'some'"):
         tino.build("tino", train, snapshots="some")
-    for name in ("tino", "don", "fno"):
-        with pytest.raises(tino.TinoError, match=f"{name} has no POD of y, so snapshots='all' means nothing"):
+    for name in ("tino", "don"):
+        with pytest.raises(tino.TinoError, match=f"{name} has no POD of y, so snapshots='all' has no effect"):
             tino.build(name, train, snapshots="all")
-    with pytest.raises(tino.TinoError, match="tc-don has no delay mixer, so first_lag=1 means nothing"):
+    with pytest.raises(tino.TinoError, match="fno has no option 'snapshots': it takes width, modes, "):
+        tino.build("fno", train, snapshots="all")
+    with pytest.raises(tino.TinoError, match="first_lag is 2, expected 0 or 1"):
+        tino.build("tino", train, first_lag=2)
+    with pytest.raises(tino.TinoError, match="tc-don has no delay mixer, so first_lag=1 has no effect"):
         tino.build("tc-don", train, first_lag=1)
     windows, _ = small_data("navier-stokes-ic")
     lost = dataclasses.replace(windows, ic=None)
@@ -221,25 +227,35 @@ def test_what_build_refuses(small_data):
             tino.build(name, lost)
         with pytest.raises(tino.TinoError, match=f"{name} takes an initial state of 576 numbers"):
             tino.build(name, windows)(windows.f[:1])
-    zero = tino.Dataset(0 * train.f, train.u, train.time, train.inputs, train.outputs)
+    zero, silent = dataclasses.replace(train, f=0 * train.f), dataclasses.replace(train, u=0 * train.u)
     for project in (True, False):
-        with pytest.raises(tino.TinoError, match=r"inputs of .* are all zero"):
+        with pytest.raises(tino.TinoError, match=r"the inputs of .* are all zero"):
             tino.build("tino", zero, project_sensors=project)
+    with pytest.raises(tino.TinoError, match=r"the outputs of .* are all zero"):
+        tino.build("tino", silent)
     tiny = dataclasses.replace(windows, ic=1e-40 * windows.ic)
-    with pytest.raises(tino.TinoError, match=r"initial states of a sample sum up to .*: give them in other units"):
+    with pytest.raises(tino.TinoError, match=r"initial states are too small .* \(they sum to .* per sample"):
         tino.build("pod-tino", tiny)
 
 
+@pytest.mark.parametrize("mixer", [MaskedMixer, DelayMixer])
+def test_coefficients_of_a_pod_of_time_cannot_depend_on_it(mixer, small_data):
+    with pytest.raises(tino.TinoError, match=r"mine has a POD of \(t, y\), .* use a global mixer"):
+        Family(mixer, PodModes, of_time=True)("mine", small_data("burgers-0.1")[0])
+
+
 @pytest.mark.parametrize(
-    ("f", "message"),
+    ("name", "f", "message"),
     [
-        (torch.zeros(2, 24, 23), "f has 23 sensors, the model was built for"),
-        (torch.zeros(2, 28, 24), r"f has 28 times, the model was built for 24 \(or fewer\)"),
-        (torch.zeros(24, 24), "f has shape"),
+        ("tino", torch.zeros(2, 24, 23), r"f has 23 sensors, the model was built for \(b, 24, 24\)$"),
+        ("tino", torch.zeros(24, 24), r"f has shape \(24, 24\), the model was built for \(b, 24, 24\)$"),
+        ("tino", torch.zeros(2, 0, 24), "f has 0 times, tino takes 1 or more times$"),
+        ("trtino", torch.zeros(2, 28, 24), "f has 28 times, trtino takes 1 to 24 times: its time factor depends on t$"),
+        ("don", torch.zeros(2, 28, 24), "f has 28 times, the model was built for 24$"),
     ],
 )
-def test_forward_checks_shapes(f, message, small_data):
-    model = tino.build("tino", small_data("burgers-0.1")[0])
+def test_forward_checks_shapes(name, f, message, small_data):
+    model = tino.build(name, small_data("burgers-0.1")[0])
     with pytest.raises(tino.TinoError, match=message):
         model(f)
     with pytest.raises(tino.TinoError, match="initial state has 3 numbers, the model was built for 0"):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import tino
-from tino.pod import pod
+from tino.pod import input_pod, output_pod, pod
 
 
 @pytest.mark.parametrize("shape", [(50, 12), (12, 50), (20, 20)])
@@ -90,3 +90,22 @@ def test_energies_and_what_the_cut_leaves():
     assert found.energy == pytest.approx(14.0)
     assert [found.modes_for(share) for share in (0.5, 0.9, 0.95, 1.0)] == [1, 2, 3, None]
     assert found.left == pytest.approx(1e-7 / 14**0.5, rel=0.1)
+
+
+def test_weights_and_lengths_of_records():
+    """Times after the end of a record are no snapshots, and weights make channels alike."""
+    generator = torch.Generator().manual_seed(4)
+    f, u = (torch.randn(5, 8, 2, generator=generator) * torch.tensor([1e3, 1e-3]) for _ in range(2))
+    two = tuple(tino.Channel(name) for name in "ab")
+    lengths = torch.tensor([8, 2, 5, 3, 6])
+    time, point = tino.TimeGrid(0, 1, 8), tino.Point()
+    data = tino.Dataset(f, u, time, point, point, input_channels=two, output_channels=two, lengths=lengths)
+    weights = torch.tensor([1e-3, 1e3]).double()
+    for values, found in ((f, input_pod(data, weights)), (u, output_pod(data, "all", weights))):
+        rows = torch.cat([one[:n] for one, n in zip(values, lengths.tolist(), strict=True)]) * weights.float()
+        expected = pod(rows, subtract_mean=values is u)
+        assert torch.equal(found.sigmas, expected.sigmas)
+        assert torch.equal(found.mean, expected.mean)
+        assert len(found.modes) == 2
+        assert float(found.sigmas[0] / found.sigmas[1]) < 3
+    assert torch.equal(output_pod(data, "quartile", weights).mean, output_pod(data, "all", weights).mean)

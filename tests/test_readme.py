@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tino.cli import run
@@ -24,7 +25,10 @@ def tino_commands() -> list[str]:
 
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
+    """A folder with records of one's own."""
     monkeypatch.chdir(tmp_path)
+    f = np.random.default_rng(0).standard_normal((30, 20, 2))
+    np.savez("mine.npz", f=f, u=f.cumsum(1), t=np.linspace(0, 1, 20))
 
 
 def test_the_commands_run_in_order(elsewhere):

@@ -5,22 +5,24 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import tino
-from tino.bench import Cell, paper_cells, paper_config, run_cell
+from tino.bench import paper_cells, paper_config, run_cell
 from tino.cli import run
 from tino.evaluation import samples_per_second
-from tino.examples import Example, read_example, take_example, write_example
 from tino.files import read_json, write_json
+from tino.metrics import METRICS, Metric
 from tino.paper import PAPER, RECIPE, TABLES
+from tino.preview import Preview, read_preview, take_preview, write_preview
 from tino.report.comparison import break_even, recipe, sections, solver_rates
-from tino.report.figures import box_plots, draw_example
+from tino.report.figures import box_plots, draw_preview, draw_samples
 from tino.report.markup import Line, Markup
-from tino.report.results import read_results
-from tino.report.tables import print_table, result_row
-from tino.runs import DataOptions
+from tino.report.tables import print_table
+from tino.results import Cell, Result, read_result, read_results
+from tino.sources import DataOptions
 from tino.training import TrainConfig
 
 ROOT = Path(__file__).parent.parent
@@ -108,7 +110,7 @@ def test_the_paper_s_best_is_its_own_where_we_have_no_result(folder):
     assert [line.mark for line in rows["trtino"][1]] == ["best", "", "second"]
     (folder / "duffing" / "don-0.json").unlink()
     alone = {row[0][0].text: row for row in sections(read_results(folder))[0].errors.rows}
-    assert alone["trtino"][1][0].mark == ""  # better than no other
+    assert alone["trtino"][1][0].mark == ""  # there is no other model
 
 
 def test_a_model_trained_for_another_length_says_so(folder):
@@ -121,7 +123,7 @@ def test_a_model_trained_for_another_length_says_so(folder):
     assert not any("epochs" in line.text for model in ("don", "trtino") for line in rows[model][1])
     alike = "of batches of 200 ({} steps) at all times, soap at rate 0.005, tf32"
     assert part.notes[0] == f"Recipe. duffing: 10 epochs {alike.format(50)}; fno: 4 epochs {alike.format(20)}."
-    by_budget = record("duffing", "fno", 3e-6, epochs=4, steps=20)  # the same was asked of it
+    by_budget = record("duffing", "fno", 3e-6, epochs=4, steps=20)  # the same length was asked for
     write_json(folder / "duffing" / "fno-0.json", by_budget)
     assert not any("epochs" in line.text for row in sections(read_results(folder))[0].errors.rows for line in row[1])
 
@@ -139,7 +141,7 @@ def test_costs_and_the_break_even_by_hand(folder):
     assert sections(read_results(folder))[0].costs.rows[0][-1][0].text == "cpu, trained compiled"
     payoff = break_even(results)
     assert payoff is not None
-    # ten samples at 10 a second and 20 s of training, saving 1/10 - 1/1000 s a response
+    # ten samples at 10 per second, 20 s of training, and 1/10 - 1/1000 s saved per response
     after = -int(-(1.0 + 20.0) // (1 / 10 - 1 / 1000))
     assert [cell[0].text for cell in payoff.rows[0]] == [
         *("duffing", "trtino", "1.0", "20", "1,000", "10", "2 cores", f"{after:,}")
@@ -193,7 +195,7 @@ def test_a_table_in_three_languages():
 
 def test_a_bench_s_report_is_a_page_markdown_and_latex(folder, tmp_path, capsys, small_data):
     train, test = small_data("duffing")
-    write_example(folder / "duffing" / "trtino-0.safetensors", take_example(tino.build("trtino", train), test))
+    write_preview(folder / "duffing" / "trtino-0.safetensors", take_preview(tino.build("trtino", train), test))
     assert run(["report", str(folder), "--out", str(tmp_path / "report")]) == 0
     assert "page: " in capsys.readouterr().out
     made = {path.name for path in (tmp_path / "report").iterdir()}
@@ -209,11 +211,25 @@ def test_a_bench_s_report_is_a_page_markdown_and_latex(folder, tmp_path, capsys,
     assert len(json.loads(capsys.readouterr().out)["results"]) == 5
 
 
-def test_results_that_are_none_are_one_line(folder, tmp_path, capsys):
+def test_the_page_of_runs_says_only_what_it_shows(tmp_path):
+    """Several channels have no line for the test error, and other data no figure in the paper."""
+    for count, dashed in ((1, True), (2, False)):
+        path, folder = tmp_path / f"rig{count}.npz", tmp_path / f"run{count}"
+        u = np.random.default_rng(0).normal(size=(12, 20, count))
+        np.savez(path, f=u[..., :1], u=u, t=np.linspace(0, 1, 20))
+        assert run(["train", str(path), "tino", "--epochs", "1", "--device", "cpu", "--out", str(folder)]) == 0
+        assert run(["report", str(folder), "--out", str(tmp_path / "report")]) == 0
+        page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+        assert ("dashed: test error" in page) == dashed
+        assert "paper" not in page
+        assert "10 training and 2 test pairs, seed 0; 1 epochs of batches of" in page
+
+
+def test_an_invalid_result_is_one_line(folder, tmp_path, capsys):
     (folder / "duffing" / "don-0.json").write_text('{"problem": "duffing"}')
     assert run(["report", str(folder), "--out", str(tmp_path / "report")]) == 1
     said = capsys.readouterr().err
-    assert "don-0.json is not a result of 'tino bench': it lacks seed, mse_mean" in said
+    assert "don-0.json is not a result of this version: it lacks model, seed, rel_l2" in said
     assert len(said.strip().splitlines()) == 1
     with pytest.raises(tino.TinoError, match="no results in"):
         read_results(tmp_path / "report")
@@ -227,7 +243,7 @@ def test_results_that_are_none_are_one_line(folder, tmp_path, capsys):
     with pytest.raises(tino.TinoError, match="mse_mean is nan, expected a number"):
         read_results(folder)
     write_json(folder / "duffing" / "don-0.json", record("duffing", "don", 1e-3, rel_l2=["x"]))
-    with pytest.raises(tino.TinoError, match="rel_l2 holds something else than numbers"):
+    with pytest.raises(tino.TinoError, match="rel_l2 holds values that are not numbers"):
         read_results(folder)
 
 
@@ -245,11 +261,11 @@ def test_a_relative_error_may_be_infinite_and_a_damaged_example_leaves_nothing(f
     ("folders", "message"),
     [
         (["paper/duffing"], "nothing to report in .*paper/duffing: .* such as .*paper"),
-        (["nowhere"], "nothing to report in .*nowhere: expected a run folder of 'tino train', or a folder of results"),
-        (["paper", "paper"], "a report is of one folder of results"),
+        (["nowhere"], "nothing to report in .*nowhere: expected a folder written by 'tino train', or a results folder"),
+        (["paper", "paper"], "give either one results folder or run folders, not both"),
     ],
 )
-def test_a_folder_that_is_none_is_told(folders, message, folder, tmp_path, capsys):
+def test_a_folder_without_results_is_one_line(folders, message, folder, tmp_path, capsys):
     assert run(["report", *[str(tmp_path / name) for name in folders], "--out", str(tmp_path / "report")]) == 1
     assert re.search(message, capsys.readouterr().err)
 
@@ -261,6 +277,12 @@ def test_a_model_of_one_s_own_has_its_row(folder):
     assert part.errors.rows[-1][1] == (Line("1.00e-9 ± 2.00e-9", "best"),)
 
 
+def test_data_of_one_s_own_have_their_section(folder):
+    write_json(folder / "rig" / "don-0.json", record("rig", "don", 1e-3))
+    part = sections(read_results(folder))[-1]
+    assert (part.title, part.problems, part.costs.head[0]) == ("Your data", ("rig",), "data")
+
+
 def test_models_are_ranked_by_the_seeds_that_all_of_them_have(tmp_path):
     """Another seed is other data: an easier one must not decide."""
     for model, seed, mse in (("fno", 0, 2e-3), ("don", 0, 3e-3), ("don", 2, 5e-4)):
@@ -268,21 +290,22 @@ def test_models_are_ranked_by_the_seeds_that_all_of_them_have(tmp_path):
     results = read_results(tmp_path)
     assert results.by_name["duffing", "don"].mse < results.by_name["duffing", "fno"].mse
     assert [entry.model for entry in results.ranked("duffing")] == ["fno", "don"]
-    (tmp_path / "duffing" / "don-0.json").unlink()  # none in common: what there is decides
+    (tmp_path / "duffing" / "don-0.json").unlink()  # no seed in common: all seeds count
     assert [entry.model for entry in read_results(tmp_path).ranked("duffing")] == ["don", "fno"]
 
 
 def test_the_table_of_a_bench_fits_80_columns_with_a_seed_beside_the_longest_name(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     longest = max((model for row in PAPER.values() for model in row), key=len)
-    print_table([result_row(record("advection-diffusion-3d", longest, 1e-5, seed=1, train_seconds=1234.0))])
+    one = record("advection-diffusion-3d", longest, 1e-5, seed=1, train_seconds=1234.0, fit=99.5)
+    print_table([Result.from_record(one, Path("one.json"))])
     shown = capsys.readouterr().out
     assert f"{longest}-1" in shown
     assert "1.00e-5 ± 2.00e-5" in shown
     assert "…" not in shown
 
 
-def test_the_suite_knows_the_94_cells_and_one_recipe_a_problem():
+def test_the_suite_knows_the_94_cells_and_one_recipe_per_problem():
     cells = paper_cells((), (), (0,), (1, 1))
     assert len(cells) == 94
     assert {(cell.problem, cell.model) for cell in cells} == {(p, m) for p, row in PAPER.items() for m in row}
@@ -310,31 +333,31 @@ def test_the_suite_knows_the_94_cells_and_one_recipe_a_problem():
 
 def test_a_bench_needs_cells(capsys):
     assert run(["bench", "--problems", "duffing"]) == 1
-    assert "name --problems and --models, or take --suite paper" in capsys.readouterr().err
+    assert "give --problems and --models, or --suite paper" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["duffing", "burgers-0.1", "heat-triangle", "navier-stokes-ic"])
 def test_an_example_is_kept_whole_and_drawn(name, small_data, tmp_path):
     train, test = small_data(name)
     model = tino.build("tino", train)
-    kept = take_example(model, test)
+    kept = take_preview(model, test)
     size = test.u.square().mean((1, 2))
     assert int((size < size[kept.sample]).sum()) == len(test) // 2  # of median size
     assert kept.data.time == test.time  # 19 or 23 intervals cannot be thinned out
     assert torch.allclose(kept.prediction[0], tino.predict(model, test.f, test.ic)[kept.sample], atol=1e-6)
-    write_example(tmp_path / "example.safetensors", kept)
-    again = read_example(tmp_path / "example.safetensors")
+    write_preview(tmp_path / "example.safetensors", kept)
+    again = read_preview(tmp_path / "example.safetensors")
     assert torch.equal(again.prediction, kept.prediction)
     assert torch.equal(again.data.u, kept.data.u)
     assert (again.data.time, again.data.outputs, again.sample) == (kept.data.time, kept.data.outputs, kept.sample)
-    assert len(draw_example(again, "tino").axes) > 2
+    assert len(draw_preview(again, "tino").axes) > 2
 
 
 def test_fields_are_kept_at_a_few_times():
     grid = tino.Periodic(1.0, (4, 4))
     u = torch.rand(3, 100, grid.size)
     data = tino.Dataset(u, u, tino.TimeGrid(0, 1, 100), grid, grid)
-    kept = take_example(torch.nn.Identity(), data)
+    kept = take_preview(torch.nn.Identity(), data)
     assert kept.data.time == tino.TimeGrid(0, 1, 10)
     assert torch.equal(kept.data.u[0], u[kept.sample, ::11])
 
@@ -343,12 +366,27 @@ def test_a_damaged_example_is_one_line(tmp_path):
     path = tmp_path / "example.safetensors"
     path.write_bytes(b"\x00" * 40)
     with pytest.raises(tino.TinoError, match="is not a readable example"):
-        read_example(path)
+        read_preview(path)
     with pytest.raises(tino.TinoError, match="no file"):
-        read_example(tmp_path / "other.safetensors")
+        read_preview(tmp_path / "other.safetensors")
 
 
-def test_box_plots_have_a_box_a_model():
+def test_figures_name_the_channel_they_show():
+    time, force = tino.TimeGrid(0, 1, 10), tino.Channel("force", "N")
+    outputs = (tino.Channel("angle", "rad"), tino.Channel("rate"))
+    u = torch.rand(1, 10, 8)
+    names: Any = {"input_channels": (force,), "output_channels": outputs[:1]}
+    signals = tino.Dataset(u[..., :1], u[..., :1], time, tino.Point(), tino.Point(), **names)
+    titles = [axes.get_title() for axes in draw_preview(Preview(signals, signals.u, 0), "don").axes]
+    assert titles == ["input force [N]", "response angle [rad]", "absolute error"]
+    field = tino.Dataset(u[..., :1], u, time, tino.Point(), tino.Interval(0, 1, 4), output_channels=outputs)
+    titles = [axes.get_title() for axes in draw_preview(Preview(field, u, 0), "don").axes if axes.get_title()]
+    assert titles == ["input f(t)", "ground truth angle [rad]", "don prediction", "absolute error"]
+    titles = [axes.get_title() for axes in draw_samples(field).axes if axes.get_title()]
+    assert titles == ["input f(t)", "response angle [rad]"]
+
+
+def test_box_plots_have_a_box_per_model():
     figure = box_plots({"duffing": {"fno": [0.1, 0.2], "trtino": [0.3, 0.1]}, "lorenz": {"fno": [0.1, 0.4]}})
     assert [axes.get_title() for axes in figure.axes] == ["duffing", "lorenz"]
     assert [len(axes.get_xticks()) for axes in figure.axes] == [2, 1]
@@ -374,12 +412,12 @@ def test_a_small_cell_comes_out_as_stored(path, tmp_path):
     config = TrainConfig(**stored["training"], device="cpu")
     cell = Cell(stored["problem"], stored["model"], stored["seed"])
     again = run_cell(cell, tmp_path / "out", tmp_path / "runs", data, config)
-    assert again["parameters_sha256"] == stored["parameters_sha256"]
+    assert again.parameters_sha256 == stored["parameters_sha256"]
     for key in ("mse_mean", "mse_sd", "rel_l2_mean"):
-        assert again[key] == pytest.approx(stored[key], rel=TOLERANCE)
-    assert again["rel_l2"] == pytest.approx(stored["rel_l2"], rel=10 * TOLERANCE)
+        assert again.scores[key] == pytest.approx(stored[key], rel=TOLERANCE)
+    assert again.rel_l2 == pytest.approx(stored["rel_l2"], rel=10 * TOLERANCE)
     for key in ("parameters", "epochs", "steps", "causal", "time_invariant"):
-        assert again[key] == stored[key]
+        assert getattr(again, key) == stored[key]
 
 
 def test_the_two_small_cells_are_there():
@@ -389,6 +427,40 @@ def test_the_two_small_cells_are_there():
 def test_examples_take_any_module():
     u = torch.rand(3, 10, 1)
     data = tino.Dataset(u, u, tino.TimeGrid(0, 1, 10), tino.Point(), tino.Point())
-    kept = take_example(torch.nn.Identity(), data)
-    assert isinstance(kept, Example)
+    kept = take_preview(torch.nn.Identity(), data)
+    assert isinstance(kept, Preview)
     assert torch.equal(kept.prediction[0], u[kept.sample])
+
+
+def test_every_metric_has_its_column_and_what_is_absent_a_dash(folder, tmp_path, monkeypatch):
+    """A new metric is one entry; results from before it show a dash."""
+    monkeypatch.setitem(METRICS, "typical", Metric("typical error", lambda c: 0.5))
+    write_json(folder / "duffing" / "fno-0.json", record("duffing", "fno", 3e-6, nrmse=0.25, fit=75.0, typical=0.5))
+    costs = sections(read_results(folder))[0].costs
+    assert costs.head[2:6] == ("relative L2", "NRMSE", "fit %", "typical error")
+    rows = {row[1][0].text: [cell[0].text for cell in row[2:6]] for row in costs.rows}
+    assert rows["fno"] == ["1.73e-3", "2.50e-1", "75.00", "5.00e-1"]
+    assert rows["don"][1:] == ["–", "–", "–"]
+    assert len({len(row) for row in costs.rows}) == 1  # the solver's row too
+
+
+def test_a_result_of_the_wrong_types_is_one_line(folder):
+    for key, wrong, word in (
+        ("parameters", "many", "a number"),
+        ("causal", 1.0, "true or false"),
+        ("training", [], "an object"),
+        ("rel_l2", {}, "a list"),
+        ("device", None, "text"),
+        ("fit", "good", "a number"),
+    ):
+        write_json(folder / "duffing" / "don-0.json", {**record("duffing", "don", 1e-3), key: wrong})
+        with pytest.raises(tino.TinoError, match=rf"don-0.json: {key} is .*, expected {word}") as caught:
+            read_results(folder)
+        assert "\n" not in str(caught.value)
+
+
+def test_committed_results_read_and_write_the_same():
+    """The record of today reads results of every age, and loses nothing of them."""
+    for path in [*(ROOT / "results").glob("paper/*/*.json"), *(ROOT / "results").glob("small/*/*.json")]:
+        stored, again = read_json(path), read_result(path).record()
+        assert {key: again[key] for key in stored} == stored, path

@@ -12,9 +12,10 @@ import pytest
 import torch
 
 import tino
-from tino.bench import Cell, cells
+from tino.bench import cells
 from tino.cli import run
 from tino.files import read_json
+from tino.results import Cell
 
 SMALL = ["--train", "24", "--test", "4", "--n-t", "40", "--batch-size", "8", "--times", "8", "--device", "cpu"]
 
@@ -73,10 +74,10 @@ def test_a_signal_keeps_the_state(number, cache, tmp_path, capfd):
     child.send_signal(number)
     assert child.wait(30) == 128 + number
     said = capfd.readouterr().err
-    assert "the state is kept, --resume goes on from there" in said
+    assert "progress is saved, continue with --resume" in said
     assert "Traceback" not in said
     assert run([*options, *SMALL]) == 1  # without --resume nothing is overwritten
-    assert "holds an unfinished run: go on with --resume" in capfd.readouterr().err
+    assert "holds an unfinished run: resume it" in capfd.readouterr().err
 
 
 def test_two_processes_train_as_one(cache, tmp_path):
@@ -170,7 +171,7 @@ def test_a_bench_skips_what_is_finished_and_goes_on_after_a_failure(cache, tmp_p
     few = ["bench", "--problems", "duffing", "--models", "tino", "--epochs", "1", "--json", *places, *SMALL]
     assert run(few) == 0
     captured = capsys.readouterr()
-    assert "finished before" in captured.err
+    assert "already finished" in captured.err
     assert json.loads(captured.out)["results"][0]["model"] == "tino"
     assert Path(tmp_path / "results" / "duffing" / "tino-0.json").stat().st_mtime_ns == before
     for changed in (["--epochs", "2"], ["--n-t", "30"]):
@@ -180,7 +181,7 @@ def test_a_bench_skips_what_is_finished_and_goes_on_after_a_failure(cache, tmp_p
         assert "tino-0.json was trained with other options" in capsys.readouterr().err
         other[other.index("--out") + 1] = str(tmp_path / "elsewhere")
         assert run(other) == 1
-        assert "choose another --runs" in capsys.readouterr().err
+        assert "choose another folder of runs" in capsys.readouterr().err
 
 
 def test_shards_share_the_cells():

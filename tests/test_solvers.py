@@ -11,6 +11,7 @@ from tino.inputs import Forcing
 from tino.problems.periodic import burgers_equation
 from tino.solvers.advection import AdvectionEquation, along_characteristics, upwind
 from tino.solvers.etd import etdrk4
+from tino.solvers.march import Mesh
 from tino.solvers.modes import solve_modes
 from tino.solvers.runge_kutta import dormand_prince, rk4
 from tino.solvers.spectral import PeriodicEquation, solve_periodic
@@ -92,7 +93,7 @@ def advected(solve, points: int, n: int, substeps: int) -> float:
         return (k * np.cos(t) - 3) * torch.cos(k * x - 3 * t) + solution(t, x) ** 2
 
     equation = AdvectionEquation(np.cos, np.sin, lambda u: -(u**2), lambda x: solution(0.0, x[:, 0]))
-    u, _ = solve(equation, OneForcing(source), times, points, points, substeps)
+    u, _ = solve(equation, OneForcing(source), times, Mesh(points, points, substeps), None, lambda: None)
     x = torch.arange(points, dtype=torch.float64) / points
     return float((u[0] - solution(times[:, None], x)).abs().max())
 
@@ -166,7 +167,8 @@ def test_burgers_agrees_with_cole_hopf():
 
     base = burgers_equation(nu)
     equation = PeriodicEquation(base.linear, base.nonlinear, lambda x: cole_hopf(times[0], x[:, 0]))
-    u = solve_periodic(equation, OneForcing(lambda t, x: 0 * x[:, 0]), times, n, 2 * n, 20)[0][0]
+    unforced = OneForcing(lambda t, x: 0 * x[:, 0])
+    u = solve_periodic(equation, unforced, times, Mesh(n, 2 * n, 20), None, lambda: None)[0][0]
     x = torch.arange(n, dtype=torch.float64) / n
     assert (u - cole_hopf(times[:, None], x)).abs().max() < 1e-10
 
@@ -191,7 +193,8 @@ def test_burgers_agrees_with_a_manufactured_forced_solution():
     x = torch.arange(n, dtype=torch.float64) / n
     errors = []
     for substeps in (10, 20, 40):
-        u = solve_periodic(equation, OneForcing(source), times, n, 2 * n, substeps)[0][0]
+        mesh = Mesh(n, 2 * n, substeps)
+        u = solve_periodic(equation, OneForcing(source), times, mesh, None, lambda: None)[0][0]
         truth = torch.stack([solution(t, x) for t in times.tolist()])
         errors.append(float((u - truth).abs().max()))
     assert errors[-1] < 1e-7

@@ -2,6 +2,8 @@
 
 import json
 import pickle
+from dataclasses import fields
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -19,16 +21,123 @@ def saved(small_data, tmp_path):
 
 def test_the_record_is_readable(saved):
     record = json.loads((saved / "model.json").read_text())
-    assert record["model"] == "spod-trtino"
-    assert record["problem"] == "burgers-0.1"
-    assert record["time"] == {"start": 0.0, "stop": 4.0, "n": 24}
+    assert sorted(record) == ["format", "frame", "normalisation", "sizes"]
+    assert record["format"] == 5
+    frame = record["frame"]
+    assert (frame["model"], frame["problem"]) == ("spod-trtino", "burgers-0.1")
+    assert frame["time"] == {"start": 0.0, "stop": 4.0, "n": 24}
+    assert frame["input_channels"] == [{"name": "f", "unit": ""}]
+    assert record["sizes"]["mixer"] == {"kind": "delay", "n_t": 24, "m": 24, "width": 256, "first_lag": 0}
+    assert record["sizes"]["initial"] is None
     assert record["normalisation"]["input_scale"] > 0
     assert sorted(p.name for p in saved.iterdir()) == ["model.json", "model.safetensors"]
 
 
-def change_json(folder, **values):
+UNUSUAL = [
+    ("spod-trtino", dict(mixer_width=48, branch_width=40, factor_width=24, modes=16, waves=3, decays=2, first_lag=1)),
+    ("tino", dict(trunk_width=32, trunk_layers=2, waves=5, modes=7)),
+    ("tc-don", dict(mixer_width=20, trunk_width=16, trunk_layers=1, decays=3)),
+    ("pod-don", dict(branch_width=24, project_sensors=False)),
+    ("fno", dict(width=6, modes=3, layers=2, projection=8, padding=4, clock=False)),
+    ("unet", dict(features=8, levels=2, groups=4, clock=False)),
+]
+
+
+@pytest.mark.parametrize(("name", "sizes"), UNUSUAL, ids=[name for name, _ in UNUSUAL])
+def test_every_size_is_in_the_record(name, sizes, small_data, tmp_path):
+    """None in a constant of the code: a model of unusual sizes comes back as it was."""
+    train, test = small_data("burgers-0.1")
+    model = tino.build(name, train, **sizes)
+    usual = tino.build(name, train)
+    assert model.record() != usual.record()
+    assert sum(p.numel() for p in model.parameters()) != sum(p.numel() for p in usual.parameters()) or name == "pod-don"
+    model.save(tmp_path)
+    again = tino.load(tmp_path)
+    assert again.record() == model.record()
+    assert torch.equal(tino.predict(again, test.f), tino.predict(model, test.f))
+
+
+BUILDERS: dict[type, Any] = {type(entry.builder): entry.builder for entry in tino.MODELS.values()}
+STRUCTURE = ("mixer", "basis", "of_time", "time_factor")  # which parts, not how large
+OPTIONS = [(b, f.name) for b, it in BUILDERS.items() for f in fields(it) if f.name not in STRUCTURE]
+
+
+def another(value: Any) -> Any:
+    if isinstance(value, str):
+        return "all"
+    return not value if isinstance(value, bool) else value / 2 if isinstance(value, float) else (value or 2) // 2 or 1
+
+
+@pytest.fixture(scope="module")
+def two_sets(small_data):
+    """Burgers, and Gaussians on so many points that sensors are projected."""
+    gaussians = tino.problem("fitting-space", n_t=8, resolution=64)
+    return small_data("burgers-0.1")[0], tino.dataset(gaussians, train=40, test=1, show_progress=False)[0]
+
+
+def numbers_of(model: tino.Operator, part: str) -> list[torch.Tensor]:
+    """The numbers of a part of that name, or of the whole model."""
+    return [v for key, v in model.state_dict().items() if not hasattr(model, part) or key.startswith(f"{part}.")]
+
+
+@pytest.mark.parametrize(("kind", "option"), OPTIONS, ids=lambda v: v if isinstance(v, str) else v.__name__)
+def test_every_option_does_something_and_comes_back(kind, option, two_sets, tmp_path):
+    """What it changes in the record it changes in the model; to some models it may mean nothing."""
+    effects = 0
+    for name, entry in tino.MODELS.items():
+        if type(entry.builder) is not kind:
+            continue
+        for train in two_sets:
+            try:
+                usual = tino.build(name, train)
+                model = tino.build(name, train, **{option: another(getattr(entry.builder, option))})
+            except tino.TinoError:
+                continue
+            record, f = model.record(), train.f[:2]
+            u, moved = tino.predict(model, f), not all(map(torch.equal, numbers_of(model, ""), numbers_of(usual, "")))
+            for part in (part for part in record if record[part] != usual.record()[part]):
+                same = all(map(torch.equal, numbers_of(model, part), numbers_of(usual, part)))
+                assert not same or not torch.equal(u, tino.predict(usual, f)), f"{name}: {part}"
+                moved = True
+            if moved:
+                effects += 1
+                model.save(tmp_path)
+                assert torch.equal(tino.predict(tino.load(tmp_path), f), u), name
+    assert effects, f"{option} changes no model"
+
+
+def test_a_causality_don_of_unusual_sizes(small_data, tmp_path):
+    train, test = small_data("duffing")
+    model = tino.build("causality-don", train, mixer_width=60, modes=12, trunk_layers=2, trunk_width=9)
+    model.save(tmp_path)
+    assert torch.equal(tino.predict(tino.load(tmp_path), test.f), tino.predict(model, test.f))
+
+
+def test_a_model_in_float64_stays_so(small_data, tmp_path):
+    train, test = small_data("burgers-0.1")
+    model = tino.build("trtino", train).double()
+    model.save(tmp_path)
+    again, f = tino.load(tmp_path), test.f.double()
+    assert all(v.dtype == torch.float64 for v in again.parameters())
+    assert torch.equal(tino.predict(again, f), tino.predict(model, f))
+
+
+def test_a_record_of_the_old_format_is_refused(saved):
+    """Format 4 was flat."""
+    frame = json.loads((saved / "model.json").read_text())["frame"]
+    (saved / "model.json").write_text(json.dumps({"format": 4, "family": "separable", "mixer": "delay", **frame}))
+    with pytest.raises(tino.TinoError, match=r"model.json has format 4, this version reads 5: train it again$"):
+        tino.load(saved)
+
+
+def change_json(folder, where, **values):
+    """Replace values of a section of the record."""
     record = json.loads((folder / "model.json").read_text())
-    (folder / "model.json").write_text(json.dumps({**record, **values}))
+    section = record
+    for key in where:
+        section = section[key]
+    section |= values
+    (folder / "model.json").write_text(json.dumps(record))
 
 
 def damage(folder, how):
@@ -46,22 +155,33 @@ def damage(folder, how):
         (folder / "model.json").write_text(text[: len(text) // 2])
     elif how == "record missing":
         (folder / "model.json").unlink()
-    elif how == "other sizes":
-        change_json(folder, branch_modes=7)
-    elif how == "an unknown key":
-        change_json(folder, surprise=1)
-    elif how == "an unknown grid":
-        change_json(folder, inputs={"kind": "sphere"})
-    elif how == "an unknown mixer":
-        change_json(folder, mixer="magic")
-    elif how == "an unknown basis":
-        change_json(folder, basis="magic")
+    elif how in CHANGES:
+        where, values = CHANGES[how]
+        change_json(folder, where, **values)
     elif how == "weights that are NaN":
         tensors = safetensors.torch.load_file(weights)
         tensors["mixer.weight"][0, 0, 0] = torch.nan
         safetensors.torch.save_file(tensors, weights)
     elif how == "a list":
         (folder / "model.json").write_text("[1, 2]")
+
+
+CHANGES = {  # of the record: in which section what
+    "other sizes": (("sizes", "mixer"), {"width": 7}),
+    "sizes that do not fit each other": (("sizes", "branch"), {"widths": [3, 4]}),
+    "a size of another kind": (("sizes", "mixer"), {"width": "wide"}),
+    "an unknown key": (("sizes", "mixer"), {"surprise": 1}),
+    "an unknown key of the frame": (("frame",), {"surprise": 1}),
+    "an unknown part": (("sizes",), {"magic": None}),
+    "an unknown grid": (("frame",), {"inputs": {"kind": "sphere"}}),
+    "an unknown mixer": (("sizes", "mixer"), {"kind": "magic"}),
+    "an unknown basis": (("sizes", "basis"), {"kind": "magic"}),
+    "an unknown model": (("frame",), {"model": "magic"}),
+    "channels that are none": (("frame",), {"input_channels": [1]}),
+    "no mixer": (("sizes",), {"mixer": None}),
+    "no sizes": ((), {"sizes": None}),
+    "no frame": ((), {"frame": None}),
+}
 
 
 @pytest.mark.parametrize(
@@ -73,13 +193,9 @@ def damage(folder, how):
         "weights of a torch file",
         "record cut in half",
         "record missing",
-        "other sizes",
-        "an unknown key",
-        "an unknown grid",
-        "an unknown mixer",
-        "an unknown basis",
         "weights that are NaN",
         "a list",
+        *CHANGES,
     ],
 )
 def test_whatever_is_wrong_is_one_line(how, saved):

@@ -1,51 +1,39 @@
-"""Many (problem, model, seed) cells: each trained like any run, its result one small JSON file.
+"""Many (dataset, model, seed) cells: each is trained like any run, and its result is one small JSON file.
 
-OUT/PROBLEM/MODEL-SEED.json is written when a cell is finished, so that a bench that was stopped, or is spread over
-machines, does each cell once. The runs themselves, with weights and checkpoints, lie in a folder of their own.
+OUT/NAME/MODEL-SEED.json is written when a cell is finished, so that a bench that was stopped, or is spread over
+machines, runs each cell once. The runs themselves, with weights and checkpoints, are in another folder.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from tino.errors import Stopped, TinoError
-from tino.examples import write_example
-from tino.files import read_json, write_json
-from tino.models.zoo import model_recipe, of_the_family
+from tino.models.registry import MODELS, model_entry
 from tino.paper import PAPER, RECIPE, TABLES
-from tino.problems import problem
-from tino.runs import DataOptions, Run, read_run, train_run
+from tino.preview import write_preview
+from tino.results import Cell, Result, read_result, write_result
+from tino.runs import read_run, train_run
+from tino.sources import TEST, TRAIN, DataOptions, Source
 from tino.training import TrainConfig, distributed
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One model on one problem from one seed."""
-
-    problem: str
-    model: str
-    seed: int
-
-    @property
-    def path(self) -> Path:
-        """Where its result lies in a folder of results."""
-        return Path(self.problem) / f"{self.model}-{self.seed}.json"
-
-    def __str__(self) -> str:
-        return f"{self.problem}, {self.model}, seed {self.seed}"
-
-
-def cells(problems: Sequence[str], models: Sequence[str], seeds: Sequence[int], shard: tuple[int, int]) -> list[Cell]:
-    """Every combination, a problem's together; of n shards every n-th cell, beginning with the i-th."""
-    for name in problems:
-        problem(name)
+def cells(sources: Sequence[str], models: Sequence[str], seeds: Sequence[int], shard: tuple[int, int]) -> list[Cell]:
+    """Every combination, grouped by dataset; shard i of n has every n-th cell, beginning with the i-th."""
+    names: dict[str, str] = {}
+    for text in dict.fromkeys(sources):
+        Source(text).check(DataOptions())
+        if (other := names.setdefault(Source(text).name, text)) != text:
+            raise TinoError(f"{other} and {text} would both have results named {Source(text).name}: rename one of them")
     for name in models:
-        model_recipe(name)
+        model_entry(name)
     found = [
-        Cell(p, m, s) for p in dict.fromkeys(problems) for s in dict.fromkeys(seeds) for m in dict.fromkeys(models)
+        Cell(Source(text).name, model, seed, text)
+        for text in dict.fromkeys(sources)
+        for seed in dict.fromkeys(seeds)
+        for model in dict.fromkeys(models)
     ]
     return _shard(found, shard)
 
@@ -59,92 +47,75 @@ def _shard(found: list[Cell], shard: tuple[int, int]) -> list[Cell]:
 def paper_cells(
     problems: Sequence[str], models: Sequence[str], seeds: Sequence[int], shard: tuple[int, int]
 ) -> list[Cell]:
-    """The cells the paper has a figure for, of these problems and models, or of all where none is named."""
+    """The cells the paper has a figure for, of these problems and models, or of all if none are named."""
     all_models = dict.fromkeys(model for row in PAPER.values() for model in row)
     found = cells(problems or tuple(PAPER), models or tuple(all_models), seeds, (1, 1))
-    kept = [cell for cell in found if cell.model in PAPER[cell.problem]]
+    kept = [cell for cell in found if cell.model in PAPER.get(cell.problem, {})]
     if not kept:
         raise TinoError(f"the paper has no figure for {', '.join(models)} on {', '.join(problems)}")
     return _shard(kept, shard)
 
 
 def paper_config(cell: Cell, asked: TrainConfig) -> TrainConfig:
-    """The recipe of the cell's table; what was asked for beyond the defaults comes first."""
+    """The recipe of the cell's table; options that differ from the general defaults override it."""
     table = next(table for table in TABLES if cell.problem in table.problems)
     given = {key: value for key, value in asdict(asked).items() if value != getattr(TrainConfig(), key)}
     if "optimizer" in given:
-        given = {"lr": None, "weight_decay": 0.0, **given}  # its own, not another optimiser's
+        given = {"lr": None, "weight_decay": 0.0, **given}  # this optimiser's own, not the recipe's
     own = {"epochs": table.epochs[cell.problem], "lr": table.lr, "weight_decay": table.weight_decay}
     return TrainConfig(**{**RECIPE, **own, **given})
 
 
-def run_cell(cell: Cell, out: Path, runs: Path, data: DataOptions, config: TrainConfig) -> dict[str, Any]:
-    """Train the cell, or go on where it was stopped, and write its result."""
+def run_cell(cell: Cell, out: Path, runs: Path, options: DataOptions, config: TrainConfig) -> Result:
+    """Train the cell, or continue where it stopped, and write its result."""
     folder = runs / cell.path.with_suffix("")
     finished = (folder / "run.json").exists()
-    run = read_run(folder) if finished else train_run(cell.problem, cell.model, folder, data, config, resume=True)
-    assert run is not None  # one process alone
-    record = result(run, cell.seed)
-    if not _asked_for(record, data, config):
-        raise TinoError(f"{folder} was trained with other options: choose another --runs, or delete it")
-    if cell.seed == 0 and of_the_family(cell.model):
-        write_example(out / cell.path.with_suffix(".safetensors"), run.example())  # for the figures of a report
-    write_json(out / cell.path, record)
-    return record
+    source = Source(cell.source or cell.problem)
+    run = read_run(folder) if finished else train_run(source, cell.model, folder, options, config, resume=True)
+    assert run is not None  # a single process
+    if not _asked_for(run.result, cell, options, config):
+        raise TinoError(f"{folder} was trained with other options or data: choose another folder of runs, or delete it")
+    if cell.seed == 0 and (MODELS[cell.model].own or not source.is_problem):
+        write_preview(out / cell.path.with_suffix(".safetensors"), run.preview())  # for the figures of a report
+    write_result(out, run.result)
+    return run.result
 
 
-# what a result takes from a run's record as it is
-KEPT = (
-    "problem model parameters epochs steps batch_size lr train_seconds seconds_per_epoch samples_per_second "
-    "peak_memory_bytes device versions commit"
-)
-
-
-def result(run: Run, seed: int) -> dict[str, Any]:
-    """What a table needs of a finished run."""
-    config = TrainConfig(**run.record["training"])
-    return {
-        "seed": seed,
-        **{key: run.record[key] for key in KEPT.split()},
-        **{key: run.scores[key] for key in ("mse_mean", "mse_sd", "rel_l2_mean", "rel_l2")},
-        **{key: run.certificate[key] for key in ("causal", "time_invariant", "leak", "defect")},
-        "optimizer": config.optimizer,
-        "compiled": config.compile,
-        "training": replace(config, seed=seed).recipe(),
-        "dataset_sha256": run.record["data"]["checksum"],
-        "parameters_sha256": run.record["data"]["parameters_sha256"],
-        "data": {key: run.record["data"][key] for key in ("options", "train", "test")},
-    }
-
-
-def _asked_for(record: dict[str, Any], data: DataOptions, config: TrainConfig) -> bool:
-    """Whether a result is of these training and data options."""
-    sizes = {"options": data.options(), "train": data.train, "test": data.test}
-    return record.get("training") == config.recipe() and record.get("data") == sizes
+def _asked_for(result: Result, cell: Cell, options: DataOptions, config: TrainConfig) -> bool:
+    """Whether a result has these training and data options, and the file's current contents."""
+    sizes, source = {"train": options.train, "test": options.test}, Source(cell.source or cell.problem)
+    if source.fingerprint() not in (None, result.parameters_sha256):
+        return False
+    if source.is_problem:
+        sizes = {key: value or default for (key, value), default in zip(sizes.items(), (TRAIN, TEST), strict=True)}
+    same_sizes = all(result.data[key] == value for key, value in sizes.items() if value is not None)
+    return result.training == config.decisive() and result.data["options"] == options.options() and same_sizes
 
 
 def run_bench(
-    todo: list[Cell], out: Path, runs: Path, data: DataOptions, recipe_of: Callable[[Cell], TrainConfig]
-) -> tuple[list[dict[str, Any]], dict[Cell, str]]:
-    """All cells that have no result yet, one after the other -> all results, and why some failed."""
+    todo: list[Cell], out: Path, runs: Path, options: DataOptions, config_of: Callable[[Cell], TrainConfig]
+) -> tuple[list[Result], dict[Cell, str]]:
+    """Run all cells that have no result yet, one by one -> all results, and why some cells failed."""
     if distributed.launched():
-        raise TinoError("a bench runs its cells one by one in one process: use --shard, not torchrun")
+        raise TinoError("a bench runs its cells one by one in one process: give each process a shard, not torchrun")
     found, failed = [], {}
     for i, cell in enumerate(todo, 1):
-        path, config = out / cell.path, replace(recipe_of(cell), seed=cell.seed)
+        path, config = out / cell.path, replace(config_of(cell), seed=cell.seed)
         try:
             if path.exists():
-                known = read_json(path)
-                if not _asked_for(known, data, config):
-                    raise TinoError(f"{path} was trained with other options: choose another --out, or delete it")
+                known = read_result(path)
+                if not _asked_for(known, cell, options, config):
+                    raise TinoError(
+                        f"{path} was trained with other options or data: choose another folder, or delete it"
+                    )
                 found.append(known)
-                print(f"[{i}/{len(todo)}] {cell}: finished before")
+                print(f"[{i}/{len(todo)}] {cell}: already finished")
                 continue
             print(f"[{i}/{len(todo)}] {cell}: {config}", flush=True)
-            found.append(run_cell(cell, out, runs, data, config))
+            found.append(run_cell(cell, out, runs, options, config))
         except Stopped as stopped:
             raise Stopped(stopped.step, stopped.number, "the same command") from None
-        except (TinoError, torch.OutOfMemoryError) as error:  # the other cells can do without this one
+        except (TinoError, torch.OutOfMemoryError) as error:  # the other cells do not need this one
             failed[cell] = str(error).splitlines()[0]
             print(f"failed: {failed[cell]}", flush=True)
     return found, failed

@@ -1,17 +1,16 @@
-"""Datasets: the Dataset record, its checks, and reading HDF5 and .npz files.
+"""Datasets: what they hold, how they are checked, and the HDF5 files that store them.
 
-An HDF5 file has groups ``train`` and ``test`` with contiguous float32 arrays ``f`` (n, t, m), ``u`` (n, t, x) and,
-optionally, ``ic`` (n, k). Its attribute ``tino`` is a JSON record of everything that determined them.
+A file holds ``train`` and ``test`` groups with contiguous arrays ``f`` (n, t, m), ``u`` (n, t, x) and, if there are
+any, initial states ``ic`` (n, k) and ``lengths`` (n,), and one JSON record in the attribute ``tino`` with everything
+that determined them.
 """
 
 import hashlib
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tino.channels import INPUT, OUTPUT, Channels, channels_from_record, channels_record, check_channels
 from tino.errors import TinoError
-from tino.grids import Grid, Interval, Point, TimeGrid, grid_from_record
+from tino.files import whole_file
+from tino.grids import Grid, TimeGrid, grid_from_record, grid_record
 from tino.progress import progress
+from tino.version import VERSION
 
 DATA_FORMAT = 1  # version of the file layout
 SPLITS = ("train", "test")
@@ -31,7 +33,11 @@ LARGE = 2**29  # bytes; reading more than this takes seconds, so a progress bar 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Pairs on fixed grids: f (n, t, m) -> u (n, t, x), optionally with initial states ic (n, k)."""
+    """Pairs on fixed grids: f (n, t, m) -> u (n, t, x), with or without initial states ic (n, k).
+
+    m and x count all channels at all points of their grids, channel after channel. Records of different lengths are
+    padded to the longest, and ``lengths`` (n,) is the number of valid times of each.
+    """
 
     f: Tensor
     u: Tensor
@@ -40,35 +46,100 @@ class Dataset:
     outputs: Grid
     ic: Tensor | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
+    input_channels: Channels = INPUT
+    output_channels: Channels = OUTPUT
+    lengths: Tensor | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.f, Tensor) or not isinstance(self.u, Tensor):
-            given = f"{type(self.f).__name__} and {type(self.u).__name__}"
-            raise TinoError(f"f and u must be torch tensors, got {given}: wrap arrays in torch.as_tensor")
-        check_input(self.f, self.time, self.inputs, "f")
-        check_values(self.u, "u")
-        expected = (self.f.shape[0], self.time.n, self.outputs.size)
-        if tuple(self.u.shape) != expected:
-            raise TinoError(f"u has shape {tuple(self.u.shape)}, expected {expected} = (samples, times, points)")
+        for name, values in (("f", self.f), ("u", self.u), ("ic", self.ic)):
+            if not isinstance(values, Tensor) and not (name == "ic" and values is None):
+                raise TinoError(
+                    f"{name} must be a torch tensor, got {type(values).__name__}: wrap arrays in torch.as_tensor"
+                )
+        check_channels(self.input_channels, "input")
+        check_channels(self.output_channels, "output")
+        if self.lengths is not None:
+            self._end_records(self.lengths)
+        self._check("f", self.f, self.input_size, "sensors")
+        self._check("u", self.u, self.output_size, "points")
+        if len(self.u) != len(self):
+            raise TinoError(f"u holds {len(self.u)} samples, f holds {len(self)}")
         if self.ic is not None:
-            if not isinstance(self.ic, Tensor):
-                raise TinoError(f"ic must be a torch tensor, got {type(self.ic).__name__}")
             check_values(self.ic, "ic")
-            if self.ic.ndim != 2 or self.ic.shape[0] != self.f.shape[0]:
-                raise TinoError(f"ic has shape {tuple(self.ic.shape)}, expected ({self.f.shape[0]}, state size)")
+            if self.ic.ndim != 2 or self.ic.shape[0] != len(self):
+                raise TinoError(f"ic has shape {tuple(self.ic.shape)}, expected ({len(self)}, state size)")
+
+    def _end_records(self, lengths: Tensor) -> None:
+        """Set f and u to zero after the end of each record, so that padding is never read by mistake."""
+        check_lengths(lengths, len(self), self.time.n)
+        for name in ("f", "u"):
+            values: Tensor = getattr(self, name)
+            if values.shape[:2] == (len(self), self.time.n) and values.is_floating_point():
+                ended = (torch.arange(self.time.n) >= lengths[:, None]).view(
+                    *values.shape[:2], *[1] * (values.ndim - 2)
+                )
+                if bool((values.masked_fill(~ended, 0.0) != 0).any()):
+                    object.__setattr__(self, name, values.masked_fill(ended, 0.0))
+
+    def _check(self, name: str, values: Tensor, size: int, what: str) -> None:
+        expected = f"({len(values) if values.ndim else 'samples'}, {self.time.n}, {size}) = (samples, times, {what})"
+        if values.ndim != 3:
+            raise TinoError(f"{name} has shape {tuple(values.shape)}, expected {expected}")
+        if values.shape[2] != size:
+            raise TinoError(f"{name} has {values.shape[2]} {what}, expected {size}: {expected}")
+        if values.shape[1] != self.time.n:
+            raise TinoError(f"{name} has {values.shape[1]} times, expected {self.time.n}: {expected}")
+        check_values(values, name)
 
     def __len__(self) -> int:
         return self.f.shape[0]
 
     @property
+    def input_size(self) -> int:
+        """Numbers in the input at one time: all channels at all points."""
+        return len(self.input_channels) * self.inputs.size
+
+    @property
+    def output_size(self) -> int:
+        return len(self.output_channels) * self.outputs.size
+
+    @property
     def name(self) -> str:
-        """The name of the problem, or 'own data'."""
+        """The problem it came from, the file's name, or 'own data'."""
         return str(self.meta.get("problem", "own data"))
+
+    @property
+    def mask(self) -> Tensor | None:
+        """Which times of each record are valid, (n, t); None if all are."""
+        return None if self.lengths is None else torch.arange(self.time.n) < self.lengths[:, None]
+
+    def rows(self, values: Tensor) -> Tensor:
+        """The valid times of (n, t, ...), one record after another."""
+        return values.flatten(0, 1) if self.mask is None else values[self.mask]
 
     def take(self, samples: slice | Tensor) -> "Dataset":
         """A dataset of only the given samples."""
-        ic = None if self.ic is None else self.ic[samples]
-        return replace(self, f=self.f[samples], u=self.u[samples], ic=ic)
+        ic, lengths = (None if v is None else v[samples] for v in (self.ic, self.lengths))
+        return replace(self, f=self.f[samples], u=self.u[samples], ic=ic, lengths=lengths)
+
+
+def grids_record(owner: Any) -> dict[str, Any]:
+    """The grids and channels of a dataset or a frame, as plain JSON values."""
+    return {
+        "time": asdict(owner.time),
+        **{side: grid_record(getattr(owner, side)) for side in ("inputs", "outputs")},
+        **{key: channels_record(getattr(owner, key)) for key in ("input_channels", "output_channels")},
+    }
+
+
+def grids_from_record(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that ``grids_record`` described; older records without channels get the default ones."""
+    time = record["time"]
+    return {
+        "time": TimeGrid(**time) if isinstance(time, dict) else TimeGrid(*time),
+        **{side: grid_from_record(record[side]) for side in ("inputs", "outputs")},
+        **{key: channels_from_record(record[key]) for key in ("input_channels", "output_channels") if key in record},
+    }
 
 
 def check_values(values: Tensor, name: str) -> None:
@@ -85,15 +156,13 @@ def check_values(values: Tensor, name: str) -> None:
         raise TinoError(f"{name} has NaN or infinite values in {bad} of {len(values)} samples, first in {first}")
 
 
-def check_input(f: Tensor, time: TimeGrid, inputs: Grid, name: str = "f") -> None:
-    """Check a forcing from outside: finite, with shape (n, t, m) on the given grids."""
-    if f.ndim != 3:
-        raise TinoError(f"{name} has shape {tuple(f.shape)}, expected (samples, {time.n} times, {inputs.size} sensors)")
-    if f.shape[2] != inputs.size:
-        raise TinoError(f"{name} has {f.shape[2]} sensors, expected {inputs.size}")
-    if f.shape[1] != time.n:
-        raise TinoError(f"{name} has {f.shape[1]} times, expected {time.n}")
-    check_values(f, name)
+def check_lengths(lengths: Tensor, samples: int, n_t: int) -> None:
+    if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.shape != (samples,):
+        shape = tuple(lengths.shape) if isinstance(lengths, Tensor) else type(lengths).__name__
+        raise TinoError(f"lengths is {shape}, expected whole numbers, one for each of {samples} samples")
+    if not bool(((lengths >= 2) & (lengths <= n_t)).all()):
+        wrong = int(lengths[(lengths < 2) | (lengths > n_t)][0])
+        raise TinoError(f"a record has {wrong} times, expected 2 to {n_t}")
 
 
 def _arrays(file: h5py.File) -> dict[str, dict[str, h5py.Dataset]]:
@@ -138,44 +207,39 @@ def load_dataset(path: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
             raise TinoError(f"{path} is damaged (its checksum differs): delete it and generate it again")
         arrays = {s: {k: _mapped(path, a) for k, a in v.items()} for s, v in _arrays(file).items()}
     try:
-        time = TimeGrid(**record["time"])
-        inputs, outputs = grid_from_record(record["inputs"]), grid_from_record(record["outputs"])
+        grids = grids_from_record(record)
     except (KeyError, TypeError) as error:
         raise TinoError(f"{path} has a damaged record ({error}): delete it and generate it again") from error
     train, test = (
-        Dataset(a["f"], a["u"], time, inputs, outputs, a.get("ic"), {**record, "split": split})
+        Dataset(a["f"], a["u"], ic=a.get("ic"), lengths=a.get("lengths"), meta={**record, "split": split}, **grids)
         for split, a in arrays.items()
     )
     return train, test
 
 
-def read_arrays(path: str | os.PathLike[str]) -> Dataset:
-    """Read your own data from an .npz file: f (n, t, m) or (n, t), u likewise, times t (t,), and optionally ic (n, k).
-
-    The positions of sensors and points are not needed; they are numbered 0, 1, 2, ...
-    """
-    try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            found = {name: np.asarray(file[name]) for name in file.files}
-            arrays = {k: torch.from_numpy(v.astype(v.dtype.newbyteorder("="))) for k, v in found.items()}
-    except FileNotFoundError:
-        raise TinoError(f"no file {path}") from None
-    except (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise TinoError(f"{path} is not a readable .npz file of plain arrays: {error}") from error
-    if missing := [name for name in ("f", "u", "t") if name not in arrays]:
-        raise TinoError(f"{path} lacks {' and '.join(missing)}: it needs arrays f (n, t, m), u (n, t, x) and t (t,)")
-    f, u, t = arrays["f"], arrays["u"], arrays["t"].double()
-    for name, values in (("f", f), ("u", u)):
-        if values.ndim not in (2, 3):
-            raise TinoError(
-                f"{name} has shape {tuple(values.shape)}, expected (samples, times) or (samples, times, points)"
-            )
-    f, u = (values[..., None] if values.ndim == 2 else values for values in (f, u))
-    if t.ndim != 1 or len(t) < 2 or not torch.allclose(t.diff(), (t[-1] - t[0]) / (len(t) - 1), rtol=1e-3, atol=0):
-        raise TinoError(f"the times t of {path} must be one-dimensional, rising in equal steps")
-    grids = [Point() if v.shape[-1] == 1 else Interval(0, v.shape[-1] - 1, v.shape[-1]) for v in (f, u)]
-    time = TimeGrid(float(t[0]), float(t[-1]), len(t))
-    return Dataset(f, u, time, grids[0], grids[1], arrays.get("ic"), {"problem": Path(path).name})
+def save_dataset(path: str | os.PathLike[str], train: Dataset, test: Dataset) -> None:
+    """Write both sets into one file, whole or not at all; ``load_dataset`` reads it."""
+    path = Path(path)
+    for name in ("time", "inputs", "outputs", "input_channels", "output_channels"):
+        if getattr(train, name) != getattr(test, name):
+            raise TinoError(f"the training and the test set differ in their {name}: {path} can hold one only")
+    with whole_file(path) as part, h5py.File(part, "w") as file:
+        for split, data in zip(SPLITS, (train, test), strict=True):
+            arrays = {"f": data.f, "u": data.u, "ic": data.ic, "lengths": data.lengths}
+            for name, values in arrays.items():
+                if values is not None:
+                    file.create_dataset(f"{split}/{name}", data=values.cpu().numpy())
+        record = {
+            **{
+                key: value for key, value in train.meta.items() if key not in ("split", "checksum", "parameters_sha256")
+            },
+            "format": DATA_FORMAT,
+            "problem": train.meta.get("problem", path.stem),
+            **grids_record(train),
+            "version": VERSION,
+            "checksum": checksum(file),
+        }
+        file.attrs["tino"] = json.dumps(record, ensure_ascii=False)
 
 
 @contextmanager

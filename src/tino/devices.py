@@ -10,7 +10,7 @@ from tino.errors import TinoError
 
 
 def pick_device(name: str | torch.device) -> torch.device:
-    """The device of that name, tried out; 'auto' is the GPU where there is one."""
+    """The device of that name, checked; 'auto' is the GPU if there is one."""
     if str(name) == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -20,7 +20,7 @@ def pick_device(name: str | torch.device) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise TinoError(f"tino runs on cpu or cuda, not on '{name}'")
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise TinoError(f"device '{name}' was asked for, but torch sees no GPU here: use --device cpu")
+        raise TinoError(f"device '{name}' was asked for, but torch sees no GPU here: use device cpu")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise TinoError(f"device '{name}' was asked for, but there are {torch.cuda.device_count()} GPUs")
     return device

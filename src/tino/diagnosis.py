@@ -1,14 +1,14 @@
-"""Do data look causal and time-invariant? A test of a dataset itself, for data that came without a solver.
+"""Do data look causal, autonomous, at rest? A test of a dataset itself, for data without a solver.
 
-Three questions, each a comparison of regressions on samples that were held out:
+Three questions, each a comparison of regressions on held-out samples:
 
 - clock: from the state at t_a and the input over [t_a, t_a + h], how does u change until t_a + h, and does knowing t_a
-  help? Not under one law for all times, wherever the samples began.
+  help? Not under one law for all times, wherever the samples start.
 - future: does the input after t_a + h help? Not in a causal system.
-- history: from the input's past, zero before T_0, what is u(t), and does knowing t help? Not where it starts at rest.
+- history: from the input's past, zero before T_0, what is u(t), and does knowing t help? Not if it starts at rest.
 
 For the first two, x = (state, input), z the clock or the future: y - E[y | x] is regressed on (z - E[z | x]) ⊗ φ(x).
-What a coarse regression misses of E[y | x] does not correlate with what x leaves open of z, so it is not taken for z.
+What a coarse regression misses of E[y | x] does not correlate with z - E[z | x], so it is not mistaken for z.
 """
 
 import math
@@ -20,9 +20,10 @@ import torch
 from numpy.polynomial.legendre import legvander
 from torch import Tensor
 
+from tino.channels import channel_sizes
 from tino.data import Dataset
 from tino.errors import TinoError
-from tino.grids import Point
+from tino.models.registry import model_to_begin_with
 from tino.pod import pod
 from tino.progress import progress
 
@@ -32,11 +33,11 @@ MODES_IN, MODES_OUT, ENERGY, SNAPSHOTS = 8, 32, 0.9999, 1000  # POD coefficients
 WAVES, SHAPES, TAPS = 6, 6, 12  # cosines of the clock; polynomials of the input in a window; blocks of its past
 RIDGES = (1e-9, 1e-5, 1e-2, 1e-1, 1.0, 10.0)
 SURE = 3.0  # standard errors, of a signed-rank statistic over samples
-CLOCK, CLOCK_FLOOR = 0.03, 4e-5  # what the clock must explain of the unexplained, and of everything,
-FUTURE, FUTURE_FLOOR = 0.25, 2e-3  # and the future, which fills in a little of the present where inputs are smooth
-NOVELTY, INITIAL = 0.1, 0.1  # the future input's least news; the most of u's spread that f(T_0) may not say of u(T_0)
+CLOCK, CLOCK_FLOOR = 0.03, 4e-5  # what the clock must explain of the unexplained and of the total,
+FUTURE, FUTURE_FLOOR = 0.25, 2e-3  # and the future, which explains a little of the present if inputs are smooth
+NOVELTY, INITIAL = 0.1, 0.1  # least unpredictable share of the future input; most of u's spread at T_0 not due to f
 HISTORY, HISTORY_FLOOR = 1.1, 5e-3  # the factor by which knowing t must divide the error, and an error worth dividing
-HIDDEN, WEAK = 0.5, 0.4  # velocities that explain so much belong to the state; so much unexplained is worth a note
+HIDDEN, WEAK = 0.5, 0.4  # velocities that explain this much belong to the state; this much unexplained is worth a note
 
 
 @dataclass(frozen=True)
@@ -49,38 +50,51 @@ class Diagnosis:
     clock: tuple[float, float]  # the share of it that the clock explains; in standard errors
     velocity: float  # the share of it that the change of u just before explains: hidden velocities
     clock_beside: tuple[float, float]  # the share of the rest that the clock explains; in standard errors
-    novelty: float  # what is news in the future input, given u and the input
+    novelty: float  # unpredictable share of the future input, given u and the input
     future: tuple[float, float]  # the share of the unexplained that it explains; in standard errors
-    history: float  # unexplained of u(t), given the input's past
+    history: float  # unexplained share of u(t), given the input's past
     history_ratio: tuple[float, float]  # what knowing t divides it by; in standard errors
     noise: float  # white noise of u, as a share of its change over a window
-    initial: float  # the spread of u(T_0) that f(T_0) leaves open, as a share of the spread of u
+    initial: float  # the spread of u(T_0) that f(T_0) does not explain, as a share of the spread of u
     causal: bool | None  # None: the inputs are too regular to tell
-    time_invariant: bool  # the law, not the start
+    autonomous: bool  # one law for all times
     at_rest: bool  # the past of the input is enough
     model: str
     notes: tuple[str, ...]
 
+    @property
+    def time_invariant(self) -> bool:
+        """All three; data assumed causal count as causal."""
+        return self.causal is not False and self.autonomous and self.at_rest
+
     def __str__(self) -> str:
-        future = f"the future input explains {_percent(self.future[0])} of what state and input leave open"
+        future = f"the future input explains {_percent(self.future[0])} of the variance left by state and input"
         if self.causal is None:
-            future = f"only {_percent(self.novelty)} of the future input is news: taken as causal"
-        clock = f"the clock explains {_percent(self.clock[0])} of what state and input leave open"
-        if self.time_invariant and self.velocity >= HIDDEN:
+            known = f"the future input is {100 * (1 - self.novelty):.3g} % predictable"
+            future = f"{known}, so this cannot be tested; assumed causal"
+        clock = f"time explains {_percent(self.clock[0])} of the variance left by state and input"
+        if self.autonomous and self.velocity >= HIDDEN:
             clock += f", velocities {_percent(self.velocity)}"
         timed = self.history / self.history_ratio[0]
-        start = f"the input's past leaves {_percent(self.history)} of u open, with the time {_percent(timed)}"
+        start = f"past inputs leave {_percent(self.history)} of u unexplained; with the time, {_percent(timed)}"
         if not self.at_rest and self.history_ratio[0] < HISTORY:
-            start = "the samples start from states that are not given"
+            start = "the samples start from states that are not provided"
         lines = [f"{self.name}, {self.samples} samples examined"]
-        verdicts = {"causal": self.causal, "time-invariant": self.time_invariant, "starts at rest": self.at_rest}
+        verdicts = {"causal": self.causal, "autonomous": self.autonomous, "starts at rest": self.at_rest}
         for (label, verdict), why in zip(verdicts.items(), (future, clock, start), strict=True):
             word = "cannot tell" if verdict is None else "yes" if verdict else "no"
             lines.append(f"  {label:16}{word:13}{why}")
+        lines.append(f"  so it is        {self.word}")
         return "\n".join([*lines, f"  begin with      {self.model}", *[f"  note: {note}" for note in self.notes]])
 
+    @property
+    def word(self) -> str:
+        if self.causal is False or not self.autonomous:
+            return "not causal" if self.causal is False else "not autonomous"
+        return "time-invariant" if self.at_rest else "autonomous, not at rest"
+
     def record(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), "time_invariant": self.time_invariant}
 
 
 def _percent(share: float) -> str:
@@ -89,16 +103,21 @@ def _percent(share: float) -> str:
 
 def diagnose(data: Dataset, seed: int = 0, show_progress: bool = True) -> Diagnosis:
     """Measure the three effects on at most 200 samples drawn with the seed, and name a model to begin with."""
-    for (what, need), given in zip(FEWEST.items(), (len(data), data.time.n), strict=True):
+    n_t = data.time.n if data.lengths is None else int(data.lengths.min())  # the times that all records have
+    for (what, need), given in zip(FEWEST.items(), (len(data), n_t), strict=True):
         if given < need:
             raise TinoError(f"diagnosing needs {need} {what} or more, {data.name} has {given}")
     chosen = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))[:SAMPLES]
-    half = torch.arange(len(chosen)) % 2 == 0  # fitted on one half, measured on the other, and the other way round
-    every = math.ceil(data.time.n / TIMES)
+    half = torch.arange(len(chosen)) % 2 == 0  # fitted on one half, tested on the other, then swapped
+    every = math.ceil(n_t / TIMES)
     with torch.no_grad(), progress(f"diagnosing {data.name}", 6, show_progress) as advance:
-        f = _coefficients(data.f[:, ::every][chosen], "f", MODES_IN, False)
-        u = _coefficients(data.u[:, ::every][chosen], "u", MODES_OUT, True)
-        ic = None if data.ic is None else _coefficients(data.ic[chosen][:, None], "ic", MODES_OUT, True)
+        inputs, outputs = len(data.input_channels), len(data.output_channels)
+        f = _coefficients(data.f[:, :n_t:every][chosen], "f", inputs, MODES_IN, False)
+        u = _coefficients(data.u[:, :n_t:every][chosen], "u", outputs, MODES_OUT, True)
+        ic = None
+        if data.ic is not None:
+            states = outputs if data.ic.shape[1] == data.output_size else 1
+            ic = _coefficients(data.ic[chosen][:, None], "ic", states, MODES_OUT, True)
         advance()
         found = _flow(f, u, half, advance) | _history(f, u, ic, half)
         (left,) = _left_over(_kernel([_unit(f[:, :1])]), [u[:, 0]], half)
@@ -107,9 +126,14 @@ def diagnose(data: Dataset, seed: int = 0, show_progress: bool = True) -> Diagno
     return _verdict(data, len(chosen), found)
 
 
-def _coefficients(values: Tensor, name: str, most: int, subtract_mean: bool) -> Tensor:
-    """The leading POD coefficients of (n, t, x) -> (n, t, j), in float64."""
-    rows = (values := values.cpu()).flatten(0, 1)
+def _coefficients(values: Tensor, name: str, channels: int, most: int, subtract_mean: bool) -> Tensor:
+    """The leading POD coefficients of (n, t, x) -> (n, t, j), in float64; several channels are scaled to one size."""
+    values = values.cpu()
+    if channels > 1:
+        values = values - values.mean((0, 1)) if subtract_mean else values
+        sizes = channel_sizes(values, channels).to(values)
+        values = values / sizes.repeat_interleave(values.shape[-1] // channels)
+    rows = values.flatten(0, 1)
     some = rows[torch.linspace(0, len(rows) - 1, min(SNAPSHOTS, len(rows))).long()]
     if bool((some == some[0]).all()):
         raise TinoError(f"{name} is the same in all samples at all times: there is nothing to diagnose")
@@ -147,7 +171,7 @@ def _kernel(parts: list[Tensor]) -> Tensor:
 
 
 def _left_over(kernel: Tensor, targets: list[Tensor], half: Tensor) -> list[Tensor]:
-    """What kernel ridge regression, fitted on the other half, leaves of each target; the best ridge for each."""
+    """Residuals of each target by kernel ridge regression fitted on the other half, with the best ridge for each."""
     half = half.repeat_interleave(len(kernel) // len(half))
     values, size = torch.cat(targets, 1), kernel.diagonal().mean()
     left = torch.zeros(len(RIDGES), *values.shape, dtype=values.dtype)
@@ -174,7 +198,7 @@ def _gain(before: Tensor, after: Tensor, samples: int) -> tuple[float, float]:
 
 def _flow(f: Tensor, u: Tensor, half: Tensor, advance: Any) -> dict[str, Any]:
     """The clock's and the future's part in the change of u over a tenth of the record. Its first quarter is left out:
-    where all samples still come from one state, the state tells the time."""
+    while all samples still come from one state, the state reveals the time."""
     (samples, n_t), h = u.shape[:2], max(2, round(u.shape[1] / 10))
     starts = torch.linspace(round(n_t / 4), n_t - 1 - 2 * h, min(STARTS, ROWS // samples)).round().long().unique()
     basis = torch.from_numpy(legvander(np.linspace(-1, 1, h + 1), min(SHAPES - 1, h)))  # (h + 1, k)
@@ -229,22 +253,18 @@ def _verdict(data: Dataset, samples: int, found: dict[str, Any]) -> Diagnosis:
         return gain >= share and gain * of >= floor and sure >= SURE
 
     causal = None if found["novelty"] < NOVELTY else not helps("future", FUTURE, FUTURE_FLOOR, plain)
-    # In a motion that all samples share the time tells what u hides of the state, by its silence on velocities or by
-    # noise: a clock must rival the velocities, and help beside them by more than the noise of two readings.
+    # In a motion that all samples share, the time reveals what u does not show of the state: velocities, or what noise
+    # hides. So a clock must rival the velocities, and help beside them by more than the noise of two readings.
     clocked = helps("clock", HIDDEN if found["velocity"] >= HIDDEN else CLOCK)
     clocked = clocked and helps("clock_beside", CLOCK, max(CLOCK_FLOOR, found["noise"] / 2), full)
     unknown_start = found["initial"] > INITIAL and data.ic is None and causal is not False
     at_rest = not unknown_start and not (helps("history_ratio", HISTORY) and found["history"] >= HISTORY_FLOOR)
     notes = []
     if unknown_start:
-        notes.append("u(T_0) differs between samples and f(T_0) does not say how: give the initial states as ic")
+        notes.append("u(T_0) varies between samples and f(T_0) does not explain it: provide ic")
     if (left := min(plain, full)) > WEAK:
-        notes.append(f"state and input leave {_percent(left)} of the change of u open: noise, or a cause not in f")
-    fields, time_only = ("pod-tino", "tino") if at_rest else ("spod-trtino", "trtino")
-    if clocked:
-        fields, time_only = "tc-spod-don", "tc-don"
-    if causal is False:
-        fields = time_only = "fno" if data.inputs == data.outputs else "pod-don"
-    found["model"] = time_only if isinstance(data.outputs, Point) else fields
-    verdicts = {"causal": causal, "time_invariant": not clocked, "at_rest": at_rest, "notes": tuple(notes)}
+        share = f"state and input leave {_percent(left)} of the change of u unexplained"
+        notes.append(f"{share}: noise, or a cause not in f")
+    found["model"] = model_to_begin_with(data, causal is not False, not clocked, at_rest)
+    verdicts = {"causal": causal, "autonomous": not clocked, "at_rest": at_rest, "notes": tuple(notes)}
     return Diagnosis(data.name, samples, **verdicts, **found)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 
 class TinoError(Exception):
-    """Something the caller can mend; the command line prints it as one line."""
+    """Something the caller can fix; the command line prints it as one line."""
 
 
 class TinoWarning(UserWarning):
@@ -17,10 +17,10 @@ class CertificateError(TinoError):
 
 
 class Stopped(TinoError):
-    """Training that was asked to stop, and kept its state."""
+    """Training was asked to stop and has saved its progress."""
 
-    def __init__(self, step: int, number: int, how: str = "--resume") -> None:
-        super().__init__(f"stopped after step {step}; the state is kept, {how} goes on from there")
+    def __init__(self, step: int, number: int, how: str = "resume=True") -> None:
+        super().__init__(f"stopped after step {step}; progress is saved, continue with {how}")
         self.step, self.number, self.status = step, number, 128 + number
 
 

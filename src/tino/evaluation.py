@@ -1,4 +1,4 @@
-"""Predictions with checks at the border, and scores on a test set."""
+"""Predictions with checked inputs, and scores on a test set."""
 
 import time
 from dataclasses import dataclass
@@ -10,44 +10,39 @@ from torch import Tensor, nn
 from tino.data import Dataset, check_values
 from tino.devices import products
 from tino.errors import TinoError
-from tino.metrics import mse, relative_l2
-from tino.models.operator import Operator, call, model_name
+from tino.metrics import METRICS, PER_SAMPLE, Comparison
+from tino.operator import Operator, call, model_name, numbers
 
-BATCH_NUMBERS = 4_000_000  # outputs computed together, at most: bounds the memory of a prediction
+BATCH_NUMBERS = 4_000_000  # outputs computed at once, at most: bounds the memory of a prediction
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Errors of each test sample, float64 (n,)."""
+    """The numbers of ``tino.metrics`` for a test set: ``scores.mse_mean``, ``scores.rmse``, ..., ``scores.record()``.
 
-    mse: Tensor
-    rel_l2: Tensor
+    ``scores.mse`` and ``scores.rel_l2`` are the errors of each sample, float64 (n,).
+    """
 
-    @property
-    def mse_mean(self) -> float:
-        return float(self.mse.mean())
+    overall: dict[str, float]
+    samples: dict[str, Tensor]
 
-    @property
-    def mse_sd(self) -> float:
-        """Over the samples, with N - 1 (eq_mse_and_sd); 0 for a single sample."""
-        return float(self.mse.std()) if len(self.mse) > 1 else 0.0
+    @staticmethod
+    def of(compared: Comparison) -> "Scores":
+        overall = {key: metric.of(compared) for key, metric in METRICS.items()}
+        return Scores(overall, {key: of(compared) for key, of in PER_SAMPLE.items()})
 
-    @property
-    def rel_l2_mean(self) -> float:
-        return float(self.rel_l2.mean())
+    def __getattr__(self, name: str) -> Any:
+        for values in (self.__dict__.get("overall", {}), self.__dict__.get("samples", {})):
+            if name in values:
+                return values[name]
+        raise AttributeError(f"scores have no '{name}': they have {', '.join([*METRICS, *PER_SAMPLE])}")
 
     def record(self) -> dict[str, Any]:
-        return {
-            "mse_mean": self.mse_mean,
-            "mse_sd": self.mse_sd,
-            "rel_l2_mean": self.rel_l2_mean,
-            "mse": self.mse.tolist(),
-            "rel_l2": self.rel_l2.tolist(),
-        }
+        return {**self.overall, **{key: values.tolist() for key, values in self.samples.items()}}
 
 
 def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
-    """u (n, t, x) for inputs f (n, t, m), in batches, on the model's device, the answer on the input's.
+    """u (n, t, x) for inputs f (n, t, m), computed in batches on the model's device and returned on the input's.
 
     Inputs are checked here (shape, dtype, NaN, inf); ``model(f)`` itself only checks shapes.
     """
@@ -58,19 +53,19 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
     outputs = f.shape[-1]
     if isinstance(model, Operator):
         model.check_shapes(f, ic)
-        outputs = model.frame.outputs.size
+        outputs = model.frame.output_size
     for name, values in (("f", f), ("ic", ic)):
         if values is not None:
             check_values(values, name)
-    at = next((p for p in model.parameters()), f)
+    at = numbers(model, f)
     size = max(1, BATCH_NUMBERS // (f.shape[1] * max(outputs, 256)))
     training = model.training
     model.eval()
     parts = []
     with torch.no_grad(), products(tf32=False):
         for first in range(0, len(f), size):
-            part = f[first : first + size].to(at.device, at.dtype)
-            state = None if ic is None else ic[first : first + size].to(at.device, at.dtype)
+            part = f[first : first + size].to(at)
+            state = None if ic is None else ic[first : first + size].to(at)
             parts.append(call(model, part, state).to(f.device))
     model.train(training)
     return torch.cat(parts)
@@ -79,19 +74,19 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
 def evaluate(model: nn.Module, test: Dataset) -> Scores:
     """The errors of a model on a test set."""
     if isinstance(model, Operator):
-        model.check_grids(test)
+        model.check_data(test)
     prediction = predict(model, test.f, test.ic)
     if prediction.shape != test.u.shape:
         given = f"{tuple(prediction.shape)} for f {tuple(test.f.shape)}"
         raise TinoError(f"the model returned shape {given}, expected {tuple(test.u.shape)}")
     if not bool(torch.isfinite(prediction).all()):
         raise TinoError(f"{model_name(model)} predicts NaN or infinite values: its training diverged, try a smaller lr")
-    return Scores(mse(prediction, test.u), relative_l2(prediction, test.u))
+    return Scores.of(Comparison(prediction, test.u, test.mask))
 
 
 def samples_per_second(model: nn.Module, test: Dataset, at_least: float = 0.5) -> float:
-    """How many responses a model predicts in a second, inputs and answers on its device: the best of some passes."""
-    device = next((p for p in model.parameters()), test.f).device
+    """Responses a model predicts per second, inputs and outputs on its device: the best of several passes."""
+    device = numbers(model, test.f).device
     f, ic = test.f.to(device), None if test.ic is None else test.ic.to(device)
     best, spent, passes = float("inf"), 0.0, 0
     while passes < 3 or spent < at_least:

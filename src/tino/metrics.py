@@ -1,14 +1,80 @@
-"""Errors per test sample, as the paper defines them."""
+"""Errors on a test set: one table, with an entry for each number a report can show."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
 from torch import Tensor
 
 
-def mse(prediction: Tensor, truth: Tensor) -> Tensor:
-    """Mean squared error of each sample, (b, ...) -> (b,) (eq_single_mse)."""
-    return (prediction - truth).double().square().flatten(1).mean(1)
+def mse(prediction: Tensor, truth: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Mean squared error of each sample, (b, ...) -> (b,) (eq_single_mse); over the valid times, (b, t)."""
+    squares = _counted(prediction - truth, mask).square().flatten(1)
+    return squares.mean(1) if mask is None else squares.sum(1) / (mask.sum(1) * (truth[0, 0].numel()))
 
 
-def relative_l2(prediction: Tensor, truth: Tensor) -> Tensor:
-    """‖u - û‖ / ‖u‖ of each sample, (b, ...) -> (b,) (the summand of eq_rela_l2)."""
-    error = (prediction - truth).double().flatten(1).norm(dim=1)
-    return error / truth.double().flatten(1).norm(dim=1)
+def relative_l2(prediction: Tensor, truth: Tensor, mask: Tensor | None = None) -> Tensor:
+    """‖u - û‖ / ‖u‖ of each sample, (b, ...) -> (b,) (the summand of eq_rela_l2); over the valid times."""
+    error, size = (_counted(values, mask).flatten(1).norm(dim=1) for values in (prediction - truth, truth))
+    return torch.where(error == 0, 0.0, error / size)  # zero predicted exactly is no error
+
+
+def _counted(values: Tensor, mask: Tensor | None) -> Tensor:
+    """In float64, zero at times that are not valid."""
+    return values.double() if mask is None else values.double() * mask[..., None]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Predictions and the truth, (b, t, x), at the valid times, (b, t), or at all times."""
+
+    prediction: Tensor
+    truth: Tensor
+    mask: Tensor | None = None
+
+    @cached_property
+    def mse(self) -> Tensor:
+        return mse(self.prediction, self.truth, self.mask)
+
+    @cached_property
+    def rel_l2(self) -> Tensor:
+        return relative_l2(self.prediction, self.truth, self.mask)
+
+    def at_times_that_count(self, values: Tensor) -> Tensor:
+        return values if self.mask is None else values[self.mask]
+
+    @cached_property
+    def rmse(self) -> float:
+        """Over all test values."""
+        return float(self.at_times_that_count(self.prediction - self.truth).double().square().mean().sqrt())
+
+    @cached_property
+    def nrmse(self) -> float:
+        """RMSE over the standard deviation of the reference, over all test values; infinite if that is zero."""
+        return self.rmse and float(self.rmse / self.at_times_that_count(self.truth).double().std(correction=0))
+
+    @property
+    def largest(self) -> float:
+        return float(self.at_times_that_count(self.prediction - self.truth).abs().max())
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that compares predictions with the truth: its heading, and how it is computed."""
+
+    heading: str
+    of: Callable[[Comparison], float]
+
+
+# by their keys in a result; a result without one shows a dash
+METRICS = {
+    "mse_mean": Metric("MSE", lambda c: float(c.mse.mean())),
+    "mse_sd": Metric("± SD", lambda c: float(c.mse.std()) if len(c.mse) > 1 else 0.0),  # N - 1 (eq_mse_and_sd)
+    "rel_l2_mean": Metric("relative L2", lambda c: float(c.rel_l2.mean())),
+    "rmse": Metric("RMSE", lambda c: c.rmse),
+    "nrmse": Metric("NRMSE", lambda c: c.nrmse),
+    "fit": Metric("fit %", lambda c: 100 * (1 - c.nrmse)),
+    "max_error": Metric("largest error", lambda c: c.largest),
+}
+PER_SAMPLE: dict[str, Callable[[Comparison], Tensor]] = {"mse": lambda c: c.mse, "rel_l2": lambda c: c.rel_l2}

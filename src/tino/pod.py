@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from tino.data import Dataset
 from tino.errors import TinoError
 
 CUT = 1e-6  # modes with sigma_i / sigma_max below it are dropped (eq_SVD_eta)
@@ -49,6 +50,27 @@ def pod(snapshots: Tensor, subtract_mean: bool = True, cut: float = CUT) -> Pod:
         raise TinoError(f"POD needs snapshots that differ, all {n} given (of {x} points) are the same or zero")
     keep = sigmas >= cut * sigmas[0]
     return Pod(mean, modes[keep].contiguous(), sigmas[keep], _energy(snapshots, mean))
+
+
+def input_pod(data: Dataset, weights: Tensor | None = None) -> Pod:
+    """Of the inputs at all times, times weights (m,), no mean subtracted: physical zero stays zero."""
+    return pod(_weighted(data.rows(data.f), weights), subtract_mean=False)
+
+
+def output_pod(data: Dataset, snapshots: str, weights: Tensor | None = None) -> Pod:
+    """Of the outputs, times weights (x,), as functions of y at the first "quartile" of time or at "all" times, or "of
+    (t, y)"."""
+    if snapshots == "of (t, y)":
+        return pod(_weighted(data.u, weights).flatten(1))
+    if snapshots == "all" or data.lengths is not None:
+        return pod(_weighted(data.rows(data.u), weights))
+    return pod(
+        _weighted(data.u[:, round((data.time.n - 1) / 4)], weights)
+    )  # the grid time nearest to T_0 + (T - T_0) / 4
+
+
+def _weighted(values: Tensor, weights: Tensor | None) -> Tensor:
+    return values if weights is None else values * weights.to(values)
 
 
 def _all_modes(snapshots: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,13 +1,13 @@
-"""A run: one model trained on one problem, kept in a folder a person can read.
+"""A run: one model trained on one dataset, saved in a folder that people can read.
 
-config.json       problem, model, data and training options, as asked for
+config.json       data, model and training options, as requested
 environment.json  versions, device, commit
-checkpoint.safetensors   while it trains: all that --resume needs
-model.json        what the model is made of          model.safetensors   its numbers
+checkpoint.safetensors   during training: all that resuming needs
+model.json        what the model is made of          model.safetensors   its weights
 history.csv       loss by epoch                      scores.json         errors on the test set
-certificate.json  causality and time invariance, measured
+certificate.json  causal, autonomous, at rest: measured
 example.safetensors   a test sample and its prediction
-run.json          all of it in short; written last: its presence says that the run is finished
+run.json          the whole result in short; written last: its presence means that the run is finished
 """
 
 import math
@@ -16,74 +16,30 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tino.certificates import Certificate, certify
 from tino.data import Dataset
 from tino.devices import pick_device
 from tino.environment import device_name, environment, forget_peak_memory, peak_memory
 from tino.errors import TinoError
-from tino.evaluation import evaluate, samples_per_second
-from tino.examples import Example, read_example, take_example, write_example
+from tino.evaluation import Scores, evaluate, samples_per_second
 from tino.files import check_writable, read_json, write_json, write_text
-from tino.generation import dataset
-from tino.models.operator import Operator
-from tino.models.store import load, save
-from tino.models.zoo import build, model_recipe
-from tino.problems import Problem, problem
-from tino.properties import certify
-from tino.training import TrainConfig, distributed, fit
+from tino.models.registry import build, model_entry
+from tino.models.store import load
+from tino.operator import Operator
+from tino.preview import Preview, read_preview, take_preview, write_preview
+from tino.results import Result
+from tino.sources import DataOptions, Source, fingerprint
+from tino.training import History, TrainConfig, distributed, fit
 from tino.training.checkpoint import check_room
 from tino.training.loop import Log
 
+RUN_FORMAT = 2  # of the folder
 CHECKPOINT = "checkpoint.safetensors"
-EXAMPLE = "example.safetensors"
-RESULTS = (
-    "scores.json",
-    "certificate.json",
-    "model.json",
-    "model.safetensors",
-    "history.csv",
-    EXAMPLE,
-    "loss.png",
-    "example.png",
+PREVIEW = "example.safetensors"
+WRITTEN_BY_A_RUN = (
+    *("scores.json", "certificate.json", "model.json", "model.safetensors", "history.csv"),
+    *(PREVIEW, "loss.png", "example.png"),
 )
-
-
-@dataclass(frozen=True)
-class DataOptions:
-    """Which data: sizes of the sets, other grids than the paper's, and where they are kept."""
-
-    train: int = 1000
-    """Training pairs."""
-    test: int = 200
-    """Test pairs."""
-    n_t: int | None = None
-    """Points in time; the paper's number if left out."""
-    resolution: int | None = None
-    """Points along each axis of space; the paper's number if left out."""
-    set: tuple[str, ...] = ()
-    """Other options of the problem as name=value, such as boundary=frozen; docs/problems.md has them."""
-    cache: Path | None = None
-    """Folder of the generated datasets; else $TINO_CACHE, else the user's cache folder."""
-
-    def options(self) -> dict[str, int | float | str]:
-        """The options that replace the paper's values."""
-        sizes = {"n_t": self.n_t, "resolution": self.resolution}
-        given: dict[str, int | float | str] = {key: value for key, value in sizes.items() if value is not None}
-        for text in self.set:
-            name, equals, value = text.partition("=")
-            if not (name and equals and value):
-                raise TinoError(f"--set takes name=value, such as boundary=frozen, got '{text}'")
-            given[name.replace("-", "_")] = _number(value)
-        return given
-
-    def problem(self, name: str) -> Problem:
-        return problem(name, **self.options())
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 @dataclass(frozen=True)
@@ -91,33 +47,31 @@ class Run:
     """A finished run, read from its folder."""
 
     folder: Path
-    record: dict[str, Any]
-    scores: dict[str, Any]
+    result: Result
+    config: dict[str, Any]  # as requested
+    mse: list[float]  # of each test sample
     certificate: dict[str, Any]
 
     def model(self) -> Operator:
         return load(self.folder)
 
     def data(self, cache: Path | None = None) -> tuple[Dataset, Dataset]:
-        """The very data of the run: from the cache, or generated again."""
-        data = self.record["data"]
-        train, test = dataset(
-            problem(self.record["problem"], **data["options"]),
-            seed=data["seed"],
-            train=data["train"],
-            test=data["test"],
-            cache=cache,
-        )
-        if train.meta["parameters_sha256"] != data["parameters_sha256"]:
-            name = self.record["problem"]
-            raise TinoError(f"{name} as generated by this version is not the data of {self.folder}: train again")
+        """The data of the run: from the cache or its file, or generated again."""
+        asked = self.config["data"]
+        options = DataOptions(asked["train"], asked["test"], cache=cache, set=_as_texts(asked["options"]))
+        source = Source(asked["source"])
+        if not source.is_problem and not Path(source.text).exists():
+            raise TinoError(f"{self.folder} was trained on {source.text}, which is gone: put it back")
+        train, test = source.load(options, asked["seed"])
+        if fingerprint(train) != asked["fingerprint"]:
+            raise TinoError(f"{asked['source']} has changed since {self.folder} was trained: train again")
         return train, test
 
-    def example(self) -> Example:
-        return read_example(self.folder / EXAMPLE)
+    def preview(self) -> Preview:
+        return read_preview(self.folder / PREVIEW)
 
     def history(self) -> list[tuple[int, float]]:
-        """(epoch, loss) rows."""
+        """(epoch, loss) rows; none if the model was fitted in closed form."""
         try:
             lines = (self.folder / "history.csv").read_text(encoding="utf-8").splitlines()[1:]
             return [(int(row[0]), float(row[1])) for row in (line.split(",") for line in lines)]
@@ -125,53 +79,72 @@ class Run:
             raise TinoError(f"{self.folder / 'history.csv'} is not a readable loss history") from error
 
 
+def _as_texts(options: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{name}={value}" for name, value in options.items())
+
+
 def train_run(
-    name: str,
+    source: Source,
     model_name: str,
     folder: Path,
-    data: DataOptions,
+    options: DataOptions,
     config: TrainConfig,
     resume: bool = False,
     log: Log | None = None,
 ) -> Run | None:
-    """The whole line for one model: dataset, model, training, scores, certificate, all kept in the folder.
+    """The whole pipeline for one model: dataset, model, training, scores, certificate, all saved in the folder.
 
     Started by torchrun, the processes train together, and all but the first return None.
     """
-    with distributed.processes(config.device) as device:
-        config = replace(config, device=device)
-        return _train_run(name, model_name, folder, data, config, resume, log)
+    with distributed.processes(config.device) as place:
+        config = replace(config, device=place)
+        device = pick_device(place)
+        source.check(options)  # invalid input fails before data are made
+        model_entry(model_name)
+        _check_folder(folder, resume)
+        train, test = distributed.first_then_others(lambda: source.load(options, config.seed, device))
+        asked = {
+            "source": source.place,
+            "options": options.options(),
+            "train": options.train,
+            "test": options.test,
+            "seed": config.seed,
+            "fingerprint": fingerprint(train),
+        }
+        return _train(train, test, model_name, folder, asked, config, resume, log)
 
 
-def _train_run(
-    name: str, model_name: str, folder: Path, data: DataOptions, config: TrainConfig, resume: bool, log: Log | None
-) -> Run | None:
-    device = pick_device(config.device)
-    chosen = data.problem(name)
-    model_recipe(model_name)  # what is wrong is told before any work is done
+def _check_folder(folder: Path, resume: bool) -> None:
     check_writable(folder)
-    checkpoint = folder / CHECKPOINT
     if resume and (folder / "run.json").exists():
         raise TinoError(f"the run in {folder} is finished: there is nothing to resume")
-    if checkpoint.exists() and not resume:
-        raise TinoError(f"{folder} holds an unfinished run: go on with --resume, or delete {checkpoint}")
-    sets = (chosen, config.seed, data.train, data.test, data.cache, device)
-    train, test = distributed.first_then_others(lambda: dataset(*sets))
+    if (folder / CHECKPOINT).exists() and not resume:
+        raise TinoError(f"{folder} holds an unfinished run: resume it, or delete {folder / CHECKPOINT}")
+
+
+def _train(
+    train: Dataset,
+    test: Dataset,
+    model_name: str,
+    folder: Path,
+    asked: dict[str, Any],
+    config: TrainConfig,
+    resume: bool,
+    log: Log | None,
+) -> Run | None:
+    device, checkpoint = pick_device(config.device), folder / CHECKPOINT
     model = build(model_name, train, config.seed)
-    parameters = sum(p.numel() for p in model.parameters())
     size = 8 if config.precision == "float64" else 4
-    check_room(folder, parameters, config.optimizer, bool(config.average or config.validation), size)
+    check_room(folder, _parameters(model), config.optimizer, bool(config.average or config.validation), size)
     first = distributed.rank() == 0
     if first and not checkpoint.exists():
-        for old in ("run.json", *RESULTS):  # of a run that was here before; without run.json it is not finished
+        for old in (
+            "run.json",
+            *WRITTEN_BY_A_RUN,
+        ):  # of an earlier run here; without run.json it is not finished
             (folder / old).unlink(missing_ok=True)
-        record = {
-            "problem": name,
-            "model": model_name,
-            "training": asdict(config),
-            "data": _data_record(data, config, train),
-        }
-        write_json(folder / "config.json", record)
+        about = {"format": RUN_FORMAT, "model": model_name, "training": asdict(config), "data": asked}
+        write_json(folder / "config.json", about)
         write_json(folder / "environment.json", environment(device))
     started = time.perf_counter()
     forget_peak_memory(device)
@@ -180,76 +153,96 @@ def _train_run(
     seconds = max(time.perf_counter() - started, history.seconds[-1] if history.seconds else 0.0)
     if not first:
         return None
-    save(model, folder)
+    model.save(folder)
     write_text(folder / "history.csv", history.csv())
     scores = evaluate(model, test)
     write_json(folder / "scores.json", scores.record())
     certificate = certify(model, test)
     write_json(folder / "certificate.json", certificate.record())
-    write_example(folder / EXAMPLE, take_example(model, test))
-    record = {
-        "problem": name,
-        "model": model_name,
-        "parameters": parameters,
+    write_preview(folder / PREVIEW, take_preview(model, test))
+    costs = {
         "train_seconds": seconds,
-        "epochs": len(history.loss),
-        "steps": history.steps,
-        "batch_size": config.batch(train),
-        "lr": config.rate,
-        "samples_per_second": samples_per_second(model, test),
-        "seconds_per_epoch": history.seconds_per_step * math.ceil(len(train) / config.batch(train)),
         "peak_memory_bytes": peak,
+        "samples_per_second": samples_per_second(model, test),
         "device": device_name(device),
-        "training": asdict(config),
-        "data": _data_record(data, config, train),
-        "versions": environment(device)["versions"],
-        "commit": environment(device)["commit"],
     }
-    write_json(folder / "run.json", record)
-    checkpoint.unlink(missing_ok=True)  # the run is whole without it
-    return Run(folder, record, scores.record(), certificate.record())
+    result = _result(model, train, test, asked, config, history, scores, certificate, costs)
+    write_json(folder / "run.json", result.record())
+    checkpoint.unlink(missing_ok=True)  # the run is complete without it
+    return read_run(folder)
 
 
-def _data_record(data: DataOptions, config: TrainConfig, train: Dataset) -> dict[str, Any]:
-    return {
-        "options": data.options(),
-        "seed": config.seed,
-        "train": data.train,
-        "test": data.test,
-        "checksum": train.meta["checksum"],
-        "parameters_sha256": train.meta["parameters_sha256"],
-    }
+def _parameters(model: Operator) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+def _result(
+    model: Operator,
+    train: Dataset,
+    test: Dataset,
+    asked: dict[str, Any],
+    config: TrainConfig,
+    history: History,
+    scores: Scores,
+    certificate: Certificate,
+    costs: dict[str, Any],
+) -> Result:
+    about = environment(pick_device(config.device))
+    batch = config.batch(train)
+    by_gradients = bool(history.steps)
+    return Result(
+        problem=train.name,
+        model=model.frame.model,
+        seed=config.seed,
+        scores=scores.overall,
+        rel_l2=scores.rel_l2.tolist(),
+        parameters=_parameters(model),
+        epochs=len(history.loss),
+        steps=history.steps,
+        batch_size=batch if by_gradients else len(train),
+        lr=config.rate if by_gradients else 0.0,
+        optimizer=config.optimizer if by_gradients else "closed form",
+        training=config.decisive(),
+        causal=certificate.causal,
+        time_invariant=certificate.time_invariant,
+        autonomous=certificate.autonomous,
+        at_rest=certificate.at_rest,
+        leak=certificate.leak,
+        defect=certificate.defect,
+        data={"options": asked["options"], **_counts(train, test)},
+        title=str(train.meta.get("title", "")),
+        seconds_per_epoch=history.seconds_per_step * math.ceil(len(train) / batch) if by_gradients else None,
+        compiled=config.compile,
+        dataset_sha256=train.meta["checksum"],
+        parameters_sha256=fingerprint(train),
+        versions=about["versions"],
+        commit=about["commit"],
+        **costs,
+    )
+
+
+def _counts(train: Dataset, test: Dataset) -> dict[str, int]:
+    """Trajectories, if a problem's were cut into windows; otherwise samples."""
+    windows = train.meta.get("windows", {}).get("count", 1)
+    return {"train": len(train) // windows, "test": len(test) // windows}
 
 
 def read_run(folder: Path) -> Run:
-    """A finished run's records; the last file written, run.json, tells that it is finished."""
+    """A finished run's records; run.json, the last file written, marks it as finished."""
     if not (folder / "run.json").is_file():
-        raise TinoError(f"no finished run in {folder}: expected a run folder of 'tino train'")
-    needed = {
-        "run": (
-            *("problem", "model", "parameters", "train_seconds", "seconds_per_epoch", "samples_per_second"),
-            *(
-                "peak_memory_bytes",
-                "epochs",
-                "steps",
-                "batch_size",
-                "lr",
-                "device",
-                "training",
-                "data",
-                "versions",
-                "commit",
-            ),
-        ),
-        "scores": ("mse_mean", "mse_sd", "rel_l2_mean", "mse", "rel_l2"),
-        "certificate": ("causal", "time_invariant"),
-    }
-    records = []
-    for name, keys in needed.items():
-        record = read_json(folder / f"{name}.json")
-        if not isinstance(record, dict) or any(key not in record for key in keys):
-            lacking = [key for key in keys if not isinstance(record, dict) or key not in record]
-            where = folder / f"{name}.json"
-            raise TinoError(f"{where} lacks {', '.join(lacking)}: it is damaged or of an older version, train again")
-        records.append(record)
-    return Run(folder, *records)
+        raise TinoError(f"no finished run in {folder}: expected a folder written by 'tino train'")
+    config = _read(folder / "config.json", "data", "training")
+    if config.get("format") != RUN_FORMAT:
+        held = config.get("format", 1)
+        raise TinoError(f"{folder} is a run of format {held}, this version reads format {RUN_FORMAT}: train it again")
+    result = Result.from_record(read_json(folder / "run.json"), folder / "run.json")
+    scores = _read(folder / "scores.json", "mse")
+    certificate = _read(folder / "certificate.json", "causal", "time_invariant")
+    return Run(folder, result, config, scores["mse"], certificate)
+
+
+def _read(path: Path, *needed: str) -> dict[str, Any]:
+    record = read_json(path)
+    if lacking := [key for key in needed if not isinstance(record, dict) or key not in record]:
+        raise TinoError(f"{path} lacks {', '.join(lacking)}: it is damaged or of an older version, train again")
+    return record

@@ -1,1 +1,1 @@
-"""One frozen record a command: its fields are the arguments, its docstrings the help."""
+"""One frozen record per command: its fields are the arguments, its docstrings the help."""

@@ -1,7 +1,7 @@
 """Commands about problems and their data."""
 
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +9,7 @@ from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from tino.commands.printing import empty_table, print_json, read_shard
-from tino.data import load_dataset, read_arrays, read_record
+from tino.data import read_record
 from tino.devices import pick_device
 from tino.diagnosis import diagnose
 from tino.errors import TinoError
@@ -19,7 +19,7 @@ from tino.pod import CUT
 from tino.problems import problem, problem_names
 from tino.report.figures import draw_samples, png
 from tino.report.spectra import SHARES, pod_rows
-from tino.runs import DataOptions
+from tino.sources import TEST, TRAIN, DataOptions, Source, read_arrays
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Show:
     samples: int = 3
     """How many samples to draw."""
     pod: int = 100
-    """Training pairs behind the POD table; 0 leaves the table out."""
+    """Training pairs used for the POD table; 0: no table."""
     n_t: int | None = None
     """Points in time; the paper's number if left out."""
     resolution: int | None = None
@@ -58,7 +58,7 @@ class Show:
     set: tuple[str, ...] = ()
     """Other options of the problem as name=value, such as boundary=frozen."""
     seed: int = 0
-    """Fixes which samples."""
+    """Seed of the samples."""
     device: str = "auto"
     """Where the reference solver runs: cpu, cuda, or auto."""
     json: bool = False
@@ -96,9 +96,9 @@ class Generate:
     """Name of the problem; 'tino problems' lists them."""
     data: OmitArgPrefixes[DataOptions] = field(default_factory=DataOptions)
     seed: int = 0
-    """Fixes every random number."""
+    """Seed of all random numbers."""
     shard: str = "1/1"
-    """i/n makes the i-th of n parts, for several processes or machines on one cache folder."""
+    """i/n makes the i-th of n parts, for several processes or machines that share a cache folder."""
     device: str = "auto"
     """Where the reference solver runs: cpu, cuda, or auto."""
     json: bool = False
@@ -108,7 +108,8 @@ class Generate:
         chosen = self.data.problem(self.problem)
         device = pick_device(self.device)
         shard = read_shard(self.shard)
-        path = generate(chosen, self.seed, self.data.train, self.data.test, self.data.cache, device, shard=shard)
+        train, test = self.data.train or TRAIN, self.data.test or TEST
+        path = generate(chosen, self.seed, train, test, self.data.cache, device, shard=shard)
         if path is None:
             state = {"path": None, "shard": self.shard}
             return (
@@ -117,39 +118,30 @@ class Generate:
         if self.json:
             return print_json({"path": str(path), **read_record(path)})
         size = path.stat().st_size / 2**20
-        print(f"{path}\n{self.data.train} training and {self.data.test} test pairs, {size:.0f} MiB")
-
-
-FEW = DataOptions(train=200, test=1)  # what a diagnosis makes of a problem
+        print(f"{path}\n{train} training and {test} test pairs, {size:.0f} MiB")
 
 
 @dataclass(frozen=True)
 class Diagnose:
-    """Say whether a dataset looks causal and time-invariant, and which model to begin with."""
+    """Test whether a dataset looks causal, autonomous and at rest, and name a model to begin with."""
 
     data: Annotated[Positional[str], arg(metavar="DATA")]
-    """A file made by 'tino generate', an .npz file with arrays f, u and t of your own, or the name of a problem."""
-    made: OmitArgPrefixes[DataOptions] = field(default_factory=lambda: FEW)
+    """A file made by 'tino generate', your own .npz file with arrays f, u and t, or the name of a problem."""
+    dataset: OmitArgPrefixes[DataOptions] = field(default_factory=DataOptions)
     seed: int = 0
-    """Fixes which samples are examined."""
+    """Seed of the choice of samples."""
     json: bool = False
     """Print JSON for scripts."""
 
     def run(self) -> None:
-        if self.data in problem_names():
-            chosen = self.made.problem(self.data)
-            train, _ = dataset(chosen, self.seed, self.made.train, self.made.test, self.made.cache)
-        elif self.made != FEW:
-            raise TinoError(f"{self.data} is not the name of a problem: --train, --n-t and so on are for those alone")
-        elif self.data.endswith(".npz"):
+        source, options = Source(self.data), self.dataset
+        if source.is_problem:  # 200 pairs are enough, and none are needed for a test
+            options = replace(options, train=options.train or 200, test=options.test or 1)
+        if self.data.endswith(".npz"):
+            source.check(options)
             train = read_arrays(self.data)
-        elif Path(self.data).exists():
-            train, _ = load_dataset(self.data)
-        elif Path(self.data).suffix == ".h5":
-            raise TinoError(f"no file {self.data}")
         else:
-            problem(self.data)  # says what is near
-            return
+            train, _ = source.load(options, self.seed)
         found = diagnose(train, self.seed)
         print_json(found.record()) if self.json else print(found)
 

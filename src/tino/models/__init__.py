@@ -1,1 +1,3 @@
-"""Models: one class for the DeepONet family, recipes by name, and their files."""
+"""Models: one file for each kind; importing ``zoo`` registers them."""
+
+from tino.models import zoo as zoo

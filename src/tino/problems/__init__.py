@@ -12,12 +12,4 @@ from tino.problems import advection as advection
 from tino.problems.base import Problem, Windows, problem, problem_names, register
 from tino.problems.invariance import Invariance, measure_invariance
 
-__all__ = [
-    "Invariance",
-    "Problem",
-    "Windows",
-    "measure_invariance",
-    "problem",
-    "problem_names",
-    "register",
-]
+__all__ = ["Invariance", "Problem", "Windows", "measure_invariance", "problem", "problem_names", "register"]

@@ -3,14 +3,13 @@
 import math
 
 import torch
-from torch import Tensor
 
 from tino.grids import Periodic, TimeGrid
-from tino.inputs import Forcing, sine_fourier
+from tino.inputs import sine_fourier
 from tino.problems.base import Problem, choice, fine_enough, register
 from tino.problems.periodic import fourier_initial
 from tino.solvers.advection import AdvectionEquation, along_characteristics, upwind
-from tino.solvers.march import Tick
+from tino.solvers.march import Mesh
 
 
 @register("advection-reaction")
@@ -27,15 +26,10 @@ def advection_reaction(name: str, n_t: int = 200, resolution: int = 128, scheme:
     time = TimeGrid(0.0, 4.0, n_t)
     grid = Periodic(1.0, (resolution,))
     exact = scheme == "characteristics"
+    step = 0.0204 if exact else 0.5 / resolution
     n_inner = fine_enough(128, resolution) if exact else resolution
-    substeps = math.ceil(time.step / (0.0204 if exact else 0.5 / resolution))
+    mesh = Mesh(resolution, n_inner, math.ceil(time.step / step))
     solver = along_characteristics if exact else upwind
-
-    def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
-    ) -> tuple[Tensor, Tensor]:
-        return solver(equation, forcing, times, resolution, refine * n_inner, refine * substeps, state, tick)
-
     return Problem(
         name=name,
         title="Advection-reaction equation",
@@ -45,10 +39,12 @@ def advection_reaction(name: str, n_t: int = 200, resolution: int = 128, scheme:
         time=time,
         inputs=grid,
         outputs=grid,
-        evolution=evolution,
+        evolution=lambda forcing, times, state, refine, tick: solver(
+            equation, forcing, times, mesh.refined(refine), state, tick
+        ),
         solver={
             "name": "Fourier in the moving frame, RK4" if exact else "upwind differences, Euler",
-            "points": n_inner,
-            "steps_per_output": substeps,
+            "points": mesh.n_inner,
+            "steps_per_output": mesh.substeps,
         },
     )

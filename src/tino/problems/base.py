@@ -63,12 +63,7 @@ class Problem:
         return self.evolve(forcing, self.time.points, None, refine, tick)[0]
 
     def evolve(
-        self,
-        forcing: Forcing,
-        times: Tensor,
-        state: Any = None,
-        refine: int = 1,
-        tick: Tick = lambda: None,
+        self, forcing: Forcing, times: Tensor, state: Any = None, refine: int = 1, tick: Tick = lambda: None
     ) -> tuple[Tensor, Any]:
         """Solve at the given uniform times, starting from ``state`` -> u (b, t, x) and the full final state."""
         with one_thread():
@@ -92,8 +87,7 @@ class Problem:
         for word, grid in (("input", self.inputs), ("output", self.outputs)):
             if self.law.modes and isinstance(grid, Periodic):
                 n = min(grid.shape)
-                aliased = [j for j in range(1, self.law.modes + 1) if 2 * j >= n]
-                if aliased:
+                if aliased := [j for j in range(1, self.law.modes + 1) if 2 * j >= n]:
                     folds = ", ".join(
                         f"{j} (its sine vanishes)" if 2 * (j % n) == n else f"{j} (seen as {min(j % n, n - j % n)})"
                         for j in aliased
@@ -167,19 +161,14 @@ def _recorded(factory: Callable[..., Problem]) -> Callable[..., Problem]:
         bound.apply_defaults()
         options = {k: v for k, v in bound.arguments.items() if k != "name"}
         for option, value in options.items():
-            _check_plain(made.name, option, value)
+            try:  # the record is JSON
+                json.dumps(value)
+            except (TypeError, ValueError) as error:
+                given = f"{made.name}: {option} is of type {type(value).__name__}"
+                raise TinoError(f"{given}, expected a number, a string or a list of them") from error
         return replace(made, options=options)
 
     return make
-
-
-def _check_plain(name: str, option: str, value: Any) -> None:
-    """Options go into the record, so JSON must be able to hold them."""
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError) as error:
-        kind = type(value).__name__
-        raise TinoError(f"{name}: {option} is of type {kind}, expected a number, a string or a list of them") from error
 
 
 def problem_names() -> list[str]:
@@ -190,7 +179,7 @@ def problem(name: str, **options: Any) -> Problem:
     """The problem with this name. Options (``n_t``, ``resolution``, ...) override the paper's values."""
     if name not in _FACTORIES:
         if name.endswith(".npz"):
-            raise TinoError(f"{name} is a file, not a problem: train on it in Python, tino.read_arrays and tino.fit")
+            raise TinoError(f"{name} is a file, not a problem: read it with tino.read_arrays")
         raise unknown("problem", name, _FACTORIES)
     factory, fixed = _FACTORIES[name]
     known = {k: p for k, p in inspect.signature(factory).parameters.items() if k not in ("name", *fixed)}

@@ -8,7 +8,7 @@ from torch import Tensor
 from tino.grids import Interval, Point, TimeGrid
 from tino.inputs import Forcing, Params, sine, sine_gaussian
 from tino.problems.base import Problem, choice, register
-from tino.solvers.march import Tick
+from tino.solvers.march import Solution, Tick
 
 
 @register("fitting-time")
@@ -22,9 +22,7 @@ def fitting_time(name: str, n_t: int = 1000, clock: str = "printed") -> Problem:
     def primitive(p: Params, t: Tensor) -> Tensor:
         return -p["A"] / p["b"] * torch.cos(p["b"] * t + p["c"])
 
-    def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
-    ) -> tuple[Tensor, Tensor]:
+    def evolution(forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick) -> Solution:
         f, p = forcing.amplitude(times), forcing.params
         integral = primitive(p, times) - primitive(p, times[:1]) + (0.0 if state is None else state)  # (b, t)
         factor = 10 - times if clock == "printed" else torch.full_like(times, 10.0)
@@ -64,9 +62,7 @@ def fitting_space(name: str, n_t: int = 200, resolution: int = 128) -> Problem:
         drift = sigma**2 / 2 * (torch.exp(-(((y - mu) / sigma) ** 2)) - torch.exp(-((mu / sigma) ** 2)))
         return y * (mu * mass - drift) + mass
 
-    def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
-    ) -> tuple[Tensor, Tensor]:
+    def evolution(forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick) -> Solution:
         p = forcing.params
         gained = in_time(p, times) - in_time(p, times[:1])
         y = outputs.points[:, 0].to(times.device) / 2

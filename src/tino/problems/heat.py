@@ -3,13 +3,15 @@
 import functools
 import math
 
+import torch
 from torch import Tensor
 
 from tino.grids import TimeGrid, Triangle
 from tino.inputs import Forcing, sine_gaussian_2d
 from tino.problems.base import Problem, chunk_size, register
-from tino.solvers.march import Tick
-from tino.solvers.triangle import TriangleModes, solve_triangle
+from tino.solvers.march import Solution, Tick
+from tino.solvers.modes import solve_modes
+from tino.solvers.triangle import TriangleModes
 
 CELL = 384  # sampling points along each side of the lattice cell
 
@@ -26,11 +28,12 @@ def heat_triangle(name: str, n_t: int = 100, resolution: int = 32, alpha: float 
         modes = TriangleModes.make(cell)
         return modes, modes.functions(grid.points)
 
-    def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
-    ) -> tuple[Tensor, Tensor]:
+    def evolution(forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick) -> Solution:
         modes, functions = eigenfunctions(refine * CELL)
-        return solve_triangle(alpha, forcing, times, modes, functions.to(times.device), refine * substeps, state, tick)
+        functions, rate = functions.to(times.device), alpha * modes.k.square().sum(1).to(times.device)
+        profile = modes.coefficients(forcing.on(modes.folded.to(times.device)))
+        start = torch.zeros_like(profile) if state is None else state
+        return solve_modes(rate, profile, forcing.amplitude, functions, times, refine * substeps, start, tick)
 
     return Problem(
         name=name,

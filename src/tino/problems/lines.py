@@ -12,7 +12,7 @@ from tino.inputs import Forcing, sine_gaussian
 from tino.problems.base import Problem, choice, register
 from tino.solvers.convection import convection_modes, convection_projection
 from tino.solvers.lines import BOUNDARIES, LineEquation, solve_line
-from tino.solvers.march import Tick
+from tino.solvers.march import Mesh, Solution, Tick
 from tino.solvers.modes import solve_modes
 
 CELLS = 1024  # of the cosine or sine series for Allen-Cahn, whose fronts are about 0.01 wide
@@ -36,13 +36,7 @@ def allen_cahn(
         boundary=boundary,
     )
     time, grid = TimeGrid(0.0, 4.0, n_t), Interval(0.0, 1.0, resolution)
-    substeps = math.ceil(time.step / 0.0102)
-
-    def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
-    ) -> tuple[Tensor, Tensor]:
-        return solve_line(equation, forcing, times, resolution, refine * CELLS, refine * substeps, state, tick)
-
+    mesh = Mesh(resolution, CELLS, math.ceil(time.step / 0.0102))
     series = "cosine" if boundary == "neumann" else "sine"
     return Problem(
         name=name,
@@ -53,8 +47,14 @@ def allen_cahn(
         time=time,
         inputs=grid,
         outputs=grid,
-        evolution=evolution,
-        solver={"name": f"method of lines: {series} series, ETDRK4", "points": CELLS + 1, "steps_per_output": substeps},
+        evolution=lambda forcing, times, state, refine, tick: solve_line(
+            equation, forcing, times, mesh.refined(refine), state, tick
+        ),
+        solver={
+            "name": f"method of lines: {series} series, ETDRK4",
+            "points": CELLS + 1,
+            "steps_per_output": mesh.substeps,
+        },
     )
 
 
@@ -92,9 +92,7 @@ def convection_diffusion(
         _, functions = convection_modes(diffusion, velocity, boundary, count, grid.points[:, 0])
         return x, rate, functions, to_modes
 
-    def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
-    ) -> tuple[Tensor, Tensor]:
+    def evolution(forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick) -> Solution:
         x, rate, functions, to_modes = (part.to(times.device) for part in modes(refine))
         profile = forcing.on(x[:, None]) @ to_modes
         start = ((initial(x) - floor) @ to_modes).expand(forcing.batch, -1) if state is None else state

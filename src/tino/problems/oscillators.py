@@ -8,7 +8,7 @@ from torch import Tensor
 from tino.grids import Point, TimeGrid
 from tino.inputs import Forcing, InputLaw, sine
 from tino.problems.base import Problem, register
-from tino.solvers.march import Tick
+from tino.solvers.march import Solution, Tick
 from tino.solvers.runge_kutta import dormand_prince
 
 Slope = Callable[[Tensor, Tensor], Tensor]  # (f: (b,), state: (b, d)) -> d(state)/dt: (b, d)
@@ -38,9 +38,7 @@ def forced_ode(
     """
     atol = 1e-2 * rtol
 
-    def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
-    ) -> tuple[Tensor, Tensor]:
+    def evolution(forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick) -> Solution:
         def rhs(t: Tensor, y: Tensor) -> Tensor:
             return slope(forcing.amplitude(t)[:, 0], y)
 

@@ -11,7 +11,7 @@ from tino.errors import TinoError
 from tino.grids import Periodic, TimeGrid
 from tino.inputs import MODES, Forcing, InputLaw, sine_fourier
 from tino.problems.base import Problem, Windows, chunk_size, fine_enough, register
-from tino.solvers.march import Tick
+from tino.solvers.march import Mesh, Tick
 from tino.solvers.spectral import FourierBox, PeriodicEquation, solve_periodic
 
 
@@ -46,13 +46,7 @@ def forced_periodic(
         raise TinoError(f"{name}: the equation has period {equation.length}, the paper's forcings 1: pass your own law")
     time = TimeGrid(0.0, stop, n_t)
     grid = Periodic(equation.length, (resolution,) * equation.axes)
-    n_inner, substeps = fine_enough(points, resolution), math.ceil(time.step / step)
-
-    def evolution(
-        forcing: Forcing, times: Tensor, state: Tensor | None, refine: int, tick: Tick
-    ) -> tuple[Tensor, Tensor]:
-        return solve_periodic(equation, forcing, times, resolution, refine * n_inner, refine * substeps, state, tick)
-
+    mesh = Mesh(resolution, fine_enough(points, resolution), math.ceil(time.step / step))
     return Problem(
         name=name,
         title=title,
@@ -62,11 +56,13 @@ def forced_periodic(
         time=time,
         inputs=grid,
         outputs=grid,
-        evolution=evolution,
+        evolution=lambda forcing, times, state, refine, tick: solve_periodic(
+            equation, forcing, times, mesh.refined(refine), state, tick
+        ),
         solver={
             "name": "Fourier pseudo-spectral, 2/3 rule, ETDRK4",
-            "points": n_inner,
-            "steps_per_output": substeps,
+            "points": mesh.n_inner,
+            "steps_per_output": mesh.substeps,
         },
         chunk=chunk_size(grid.size, chunk),
     )
@@ -170,26 +166,15 @@ def advection_diffusion_3d(name: str, nu: float = 0.001, n_t: int = 50, resoluti
     )
     time = TimeGrid(0.0, 1.0, n_t)
     grid = Periodic(1.0, (resolution,) * 3)
-    n_inner, n_line = fine_enough(64, resolution), fine_enough(32, resolution)
     substeps = math.ceil(time.step / 0.0103)
+    on_plane, on_line = (Mesh(resolution, fine_enough(points, resolution), substeps) for points in (64, 32))
     flow = vorticity_equation(nu, 2)
 
     def evolution(forcing: Forcing, times: Tensor, state: Any, refine: int, tick: Tick) -> tuple[Tensor, Any]:
         flow_state, heat_state = state or (None, None)
-        parts = refine * substeps
-        plane, flow_state = solve_periodic(
-            flow,
-            Forcing(plane_law, forcing.params),
-            times,
-            resolution,
-            refine * n_inner,
-            parts,
-            flow_state,
-            tick,
-        )
-        line, heat_state = solve_periodic(
-            heat, Forcing(line_law, forcing.params), times, resolution, refine * n_line, parts, heat_state
-        )
+        f_plane, f_line = Forcing(plane_law, forcing.params), Forcing(line_law, forcing.params)
+        plane, flow_state = solve_periodic(flow, f_plane, times, on_plane.refined(refine), flow_state, tick)
+        line, heat_state = solve_periodic(heat, f_line, times, on_line.refined(refine), heat_state, lambda: None)
         w = plane[:, :, :, None] + line[:, :, None, :]  # (b, t, x1 x2, x3)
         return w.flatten(2), (flow_state, heat_state)
 
@@ -205,7 +190,7 @@ def advection_diffusion_3d(name: str, nu: float = 0.001, n_t: int = 50, resoluti
         evolution=evolution,
         solver={
             "name": "the sum of a plane and a line solution, each Fourier pseudo-spectral with ETDRK4",
-            "points": [n_inner, n_line],
+            "points": [on_plane.n_inner, on_line.n_inner],
             "steps_per_output": substeps,
         },
         chunk=chunk_size(grid.size, 40),

@@ -3,37 +3,37 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import mode
-from typing import Any
+from statistics import fmean, mode
 
 from tino.files import read_json
-from tino.models.zoo import MODELS, of_the_family
-from tino.paper import PAPER, TABLES, PaperTable
-from tino.report.markup import Cell, Line, Markup
-from tino.report.results import Entry, Results
-from tino.report.tables import short
+from tino.metrics import METRICS
+from tino.models.registry import MODELS
+from tino.paper import EARLIER_FORMS, PAPER, TABLES, PaperTable
+from tino.report.markup import Line, Lines, Markup
+from tino.report.tables import DASH, dashed, how_trained, score, short, yes_or_no
+from tino.results import Entry, Result, Results
 
-NONE: Cell = (Line("–"),)
+NONE: Lines = (Line(DASH),)
 WINDOWS = {"navier-stokes-ic": 5}  # responses that one trajectory's time covers: windows of 0.2 T
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table of the paper as we have it."""
+    """Our results for one table of the paper, or for your data."""
 
     name: str
     title: str
     errors: Markup
     costs: Markup
-    notes: tuple[str, ...]  # the recipe, and what is missing
+    notes: tuple[str, ...]  # the recipe, and missing results
     problems: tuple[str, ...]
 
 
 def sections(results: Results) -> list[Section]:
-    """Every table of the paper of which there are results, and one for other problems."""
+    """Every table of the paper that has results, and one for your data."""
     named = {name for table in TABLES for name in table.problems}
     rest = [name for name in results.problems if name not in named]
-    own = PaperTable("own", "", "Other problems", dict.fromkeys(rest, 0))
+    own = PaperTable("own", "Your data", dict.fromkeys(rest, 0))
     solvers = solver_rates(results)
     return [_section(results, table, solvers) for table in (*TABLES, own) if any(map(results.of, table.problems))]
 
@@ -44,6 +44,10 @@ def _section(results: Results, table: PaperTable, solvers: dict[str, "Solver"]) 
     pairs = ((p, m) for p in table.problems for m in PAPER.get(p, {}))
     if missing := [f"{m} on {p}" for p, m in pairs if (p, m) not in results.by_name]:
         notes.append(f"No result of ours yet: {', '.join(missing)}.")
+    for model, form in EARLIER_FORMS.items():
+        entries = [results.by_name[p, model] for p in problems if (p, model) in results.by_name]
+        if any(result.autonomous is None for entry in entries for result in entry.results):  # from before today's form
+            notes.append(form)
     errors, costs = errors_table(results, table, problems), costs_table(results, table, problems, solvers)
     return Section(table.name, table.title, errors, costs, tuple(notes), problems)
 
@@ -52,7 +56,7 @@ def _section(results: Results, table: PaperTable, solvers: dict[str, "Solver"]) 
 
 
 def errors_table(results: Results, table: PaperTable, problems: Sequence[str]) -> Markup:
-    """Rows of models, columns of problems; ours above the paper's figure, each ranked among its own."""
+    """A row per model, a column per problem. Our error stands above the paper's, and each is ranked among its own."""
     columns = {p: _column(results, p) for p in problems}
     given = dict.fromkeys(model for column in columns.values() for model in column)
     rows = []
@@ -60,29 +64,30 @@ def errors_table(results: Results, table: PaperTable, problems: Sequence[str]) -
         own = [results.by_name[p, model] for p in problems if (p, model) in results.by_name]
         marks = (_yes(own, "causal"), _yes(own, "time_invariant"))
         rows.append(((Line(model),), *[columns[p].get(model, NONE) for p in problems], *marks))
+    beside = ", ours above the paper's. Best bold, second underlined, each among its own; ours"
+    among = beside if any(p in PAPER for p in problems) else ". Best bold, second underlined,"
     caption = (
-        "MSE ± SD over the test samples, ours above the paper's. Best bold, second underlined, each among its own; "
-        "ours by the seeds that all models of a problem have. "
+        f"MSE ± SD over the test samples{among} by the seeds that all models of a problem have. "
         "Causal and time-invariant as measured."
     )
     return Markup(f"{table.name}-errors", caption, ("model", *problems, "causal", "time-inv."), tuple(rows))
 
 
-def _column(results: Results, problem: str) -> dict[str, Cell]:
+def _column(results: Results, problem: str) -> dict[str, Lines]:
     entries, printed = {entry.model: entry for entry in results.of(problem)}, PAPER.get(problem, {})
     ours = _marks([entry.model for entry in results.ranked(problem)] if entries else [])
     theirs = _marks(sorted(printed, key=lambda model: printed[model][0]))
-    usual = mode(_length(record) for entry in entries.values() for record in entry.records) if entries else ()
+    usual = mode(_length(result) for entry in entries.values() for result in entry.results) if entries else ()
     cells = {}
     for model in dict.fromkeys([*printed, *entries]):
         lines = []
         if entry := entries.get(model):
-            lines.append(Line(f"{short(entry.mse)} ± {short(entry.mean('mse_sd'))}", ours.get(model, "")))
+            lines.append(Line(f"{short(entry.mse)} ± {dashed(entry.mean('mse_sd'))}", ours.get(model, "")))
             if entry.spread:
                 low, high = map(short, entry.spread)
-                lines.append(Line(f"{len(entry.records)} seeds: {low} … {high}", quiet=True))
-            if any(_length(record) != usual for record in entry.records):
-                epochs = sorted({record["epochs"] for record in entry.records})
+                lines.append(Line(f"{len(entry.results)} seeds: {low} … {high}", quiet=True))
+            if any(_length(result) != usual for result in entry.results):
+                epochs = sorted({result.epochs for result in entry.results})
                 lines.append(Line(f"{', '.join(map(str, epochs))} epochs", quiet=True))
         if model in printed:
             mse, sd = map(short, printed[model])
@@ -91,20 +96,21 @@ def _column(results: Results, problem: str) -> dict[str, Cell]:
     return cells
 
 
-def _length(record: dict[str, Any]) -> tuple[Any, ...]:
-    """What was asked for, of a training's length."""
-    return tuple(record["training"].get(key) for key in ("epochs", "steps", "budget"))
+def _length(result: Result) -> tuple[object, ...]:
+    """The length of training that was asked for; empty for a closed form."""
+    if not result.steps:
+        return ()
+    return tuple(result.training.get(key) for key in ("epochs", "steps", "budget"))
 
 
 def _marks(order: list[str]) -> dict[str, str]:
-    """The best and the second, where there are others to be better than."""
+    """Marks for the best and the second; the last of the order has no mark."""
     return dict(zip(order, ("best", "second")[: len(order) - 1], strict=False))
 
 
-def _yes(entries: Sequence[Entry], key: str) -> Cell:
-    found = {record[key] for entry in entries for record in entry.records}
-    words = {(): "–", (True,): "yes", (False,): "no"}
-    return (Line(words.get(tuple(found), "not always")),)
+def _yes(entries: Sequence[Entry], key: str) -> Lines:
+    found = {getattr(result, key) for entry in entries for result in entry.results}
+    return (Line(DASH if not found else yes_or_no(found.pop()) if len(found) == 1 else "not always"),)
 
 
 # -- costs --------------------------------------------------------------------------------------------------
@@ -116,18 +122,18 @@ class Solver:
 
     trajectories_per_second: float
     device: str
-    windows: int  # responses in the time of a trajectory
+    windows: int  # responses that cover the time of a trajectory
 
     @property
     def rate(self) -> float:
-        """Responses a second."""
+        """Responses per second."""
         return self.trajectories_per_second * self.windows
 
 
 def solver_rates(results: Results) -> dict[str, Solver]:
-    """From problems.json beside the results' folder, the faster of the machines measured there.
+    """The rate on the faster machine of those in problems.json, which lies beside the results' folder.
 
-    Only for results on a problem's own grid, which is what was measured.
+    Only problems whose results are on the default grid have a rate, because only that grid was measured.
     """
     path = results.folder.resolve().parent / "problems.json"
     if not path.exists():
@@ -140,40 +146,45 @@ def solver_rates(results: Results) -> dict[str, Solver]:
             solver = Solver(values["trajectories_per_second"], where, WINDOWS.get(name, 1))
             if name not in found or solver.rate > found[name].rate:
                 found[name] = solver
-    plain = {p for p in results.problems if all(not r["data"]["options"] for e in results.of(p) for r in e.records)}
+    plain = {p for p in results.problems if all(not r.data["options"] for e in results.of(p) for r in e.results)}
     return {name: solver for name, solver in found.items() if name in plain}
 
 
 def costs_table(results: Results, table: PaperTable, problems: Sequence[str], solvers: dict[str, Solver]) -> Markup:
-    """A row for each problem and model, and one for the reference solver."""
-    rows: list[tuple[Cell, ...]] = []
+    """A row per problem and model, and one for the reference solver; every metric except the MSE."""
+    entries = [entry for p in problems for entry in results.of(p)]
+    metrics = [key for key in METRICS if not key.startswith("mse") and any(e.mean(key) is not None for e in entries)]
+    rows: list[tuple[Lines, ...]] = []
     for p in problems:
         for entry in results.of(p):
             numbers = (
-                short(entry.mean("rel_l2_mean")),
-                f"{entry.mean('parameters') / 1e6:.2f} M",
-                f"{entry.mean('train_seconds'):.0f}",
-                f"{entry.seconds_per_epoch:.3f}",
-                _rate(entry.mean("samples_per_second")),
-                ", ".join(sorted({_where(record) for record in entry.records})),
+                *[score(key, entry.mean(key)) for key in metrics],
+                dashed(entry.mean("parameters"), lambda v: f"{v / 1e6:.2f} M"),
+                dashed(entry.mean("train_seconds"), lambda v: f"{v:.0f}"),
+                dashed(entry.seconds_per_epoch, lambda v: f"{v:.3f}"),
+                dashed(entry.mean("samples_per_second"), _rate),
+                ", ".join(sorted({_where(result) for result in entry.results})),
             )
             rows.append(_texts(p, entry.model, *numbers))
         if solver := solvers.get(p):
-            rows.append(_texts(p, "reference solver", "–", "–", "–", "–", _rate(solver.rate), solver.device))
-    head = "problem, model, relative L2, parameters, training s, s per epoch, responses per s, on"
-    return Markup(f"{table.name}-costs", "Relative L2 errors and costs.", tuple(head.split(", ")), tuple(rows), 2)
+            none = [DASH] * (len(metrics) + 3)
+            rows.append(_texts(p, "reference solver", *none, _rate(solver.rate), solver.device))
+    first = "problem" if table in TABLES else "data"
+    head = (first, "model", *[METRICS[key].heading for key in metrics], "parameters", "training s", "s per epoch")
+    return Markup(f"{table.name}-costs", "Other errors, and costs.", (*head, "responses per s", "on"), tuple(rows), 2)
 
 
 def break_even(results: Results) -> Markup | None:
     """After how many responses data, training and prediction have cost less than the reference solver."""
     rows, solvers = [], solver_rates(results)
     for p, solver in ((p, solvers[p]) for p in results.problems if p in solvers):
-        entry = next((entry for entry in results.ranked(p) if of_the_family(entry.model)), None)
+        entry = next((e for e in results.ranked(p) if e.model in MODELS and MODELS[e.model].own), None)
         if entry is None:
             continue
-        sizes = entry.records[0]["data"]
+        sizes = entry.results[0].data
         data = (sizes["train"] + sizes["test"]) / solver.trajectories_per_second
-        training, speed = entry.mean("train_seconds"), entry.mean("samples_per_second")
+        training = fmean(result.train_seconds for result in entry.results)
+        speed = fmean(result.samples_per_second for result in entry.results)
         saved = 1 / solver.rate - 1 / speed
         after = f"{math.ceil((data + training) / saved):,}" if saved > 0 else "never"
         numbers = (f"{data:.1f}", f"{training:.0f}", _rate(speed), _rate(solver.rate), solver.device)
@@ -189,33 +200,18 @@ def break_even(results: Results) -> Markup | None:
 
 
 def recipe(results: Results, problems: Sequence[str]) -> str:
-    """How the models of these problems were trained, those alike together, most models first."""
+    """How the models of these problems were trained. Problems with the same recipe share a sentence."""
     said: dict[str, list[str]] = {}
     for p in problems:
-        told: dict[str, list[str]] = {}
-        for entry in results.of(p):
-            for text in {_recipe(record) for record in entry.records}:
-                told.setdefault(text, []).append(entry.model)
-        most, *others = sorted(told, key=lambda text: -len(told[text]))
-        said.setdefault("; ".join([most, *[f"{', '.join(told[text])}: {text}" for text in others]]), []).append(p)
+        said.setdefault(how_trained(r for entry in results.of(p) for r in entry.results), []).append(p)
     return " ".join(f"{', '.join(names)}: {text}." for text, names in said.items())
 
 
-def _where(record: dict[str, Any]) -> str:
-    return f"{record['device']}, trained compiled" if record.get("compiled") else record["device"]
+def _where(result: Result) -> str:
+    return f"{result.device}, trained compiled" if result.compiled else result.device
 
 
-def _recipe(record: dict[str, Any]) -> str:
-    training = record["training"]
-    decay = f", weight decay {training['weight_decay']:g}" if training["weight_decay"] else ""
-    return (
-        f"{record['epochs']} epochs of batches of {record['batch_size']} ({record['steps']} steps) at "
-        f"{training['times'] or 'all'} times, {record['optimizer']} at rate {record['lr']:g}{decay}, "
-        f"{training['precision']}"
-    )
-
-
-def _texts(*texts: str) -> tuple[Cell, ...]:
+def _texts(*texts: str) -> tuple[Lines, ...]:
     return tuple((Line(text),) for text in texts)
 
 

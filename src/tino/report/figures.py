@@ -14,13 +14,15 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.figure import Figure
 from matplotlib.tri import Triangulation
 
+from tino.channels import INPUT, OUTPUT, Channels, split_channels
 from tino.data import Dataset
-from tino.examples import Example
 from tino.grids import Grid, Point, TimeGrid, Triangle
-from tino.models.zoo import of_the_family
+from tino.models.registry import MODELS
+from tino.preview import Preview
 from tino.runs import Run
 
 DPI = 110
+MOST_ROWS = 8  # channels drawn
 
 
 def png(figure: Figure, description: str | None = None) -> bytes:
@@ -30,52 +32,57 @@ def png(figure: Figure, description: str | None = None) -> bytes:
     return data.getvalue()
 
 
-def loss_curves(runs: list[Run]) -> Figure:
-    """Training MSE by epoch, one line a run, with each test MSE as a dashed line."""
+def loss_curves(runs: list[Run], scaled: bool) -> Figure:
+    """Training MSE by epoch, one line per run.
+
+    ``scaled``: the loss is of several channels scaled to one size. Otherwise a dashed line shows each test MSE.
+    """
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.subplots()
     for i, run in enumerate(runs):
-        epochs, losses = [e for e, _ in run.history()], [loss for _, loss in run.history()]
-        axes.semilogy(epochs, losses, color=f"C{i}", label=f"{run.record['model']}, training")
-        test = run.scores["mse_mean"]
-        axes.axhline(test, color=f"C{i}", ls="--", lw=1, label=f"{run.record['model']}, test")
+        if history := run.history():
+            axes.semilogy(*zip(*history, strict=True), color=f"C{i}", label=f"{run.result.model}, training")
+        if not scaled:
+            axes.axhline(run.result.mse, color=f"C{i}", ls="--", lw=1, label=f"{run.result.model}, test")
     axes.set_xlabel("epoch")
-    axes.set_ylabel("MSE")
+    axes.set_ylabel("MSE, channels scaled to one size" if scaled else "MSE")
     axes.legend(frameon=False, fontsize=8)
-    axes.spines[["top", "right"]].set_visible(False)
+    _open_frame(axes)
     return figure
 
 
-def draw_example(kept: Example, name: str) -> Figure:
-    """Its input, the true response, the predicted one and their absolute difference."""
+def _open_frame(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _named(channels: Channels, grid: Grid, i: int = 0) -> str:
+    """The channel's name and unit; f(t) or u(t, x) for the default channel."""
+    default = channels in (INPUT, OUTPUT)
+    return f"{channels[i]}{'' if not default else '(t)' if isinstance(grid, Point) else '(t, x)'}"
+
+
+Panel = tuple[str, np.ndarray, Grid, str, dict[str, float]]  # title, values (t, x), grid, colours, limits
+
+
+def draw_preview(kept: Preview, name: str) -> Figure:
+    """The input, the true response, the predicted one and their absolute difference; a field's first channel."""
     data = kept.data
-    f, u, guess = data.f[0].numpy(), data.u[0].numpy(), kept.prediction[0].numpy()
     if isinstance(data.outputs, Point):
-        return _series(data.time, f[:, 0], u[:, 0], guess[:, 0], name)
-    error = "absolute error"
+        return _series(data, kept.prediction, name)
+    f, grid = data.f[0, :, : data.inputs.size].numpy(), data.outputs
+    u, guess = (values[0, :, : grid.size].numpy() for values in (data.u, kept.prediction))
     low_high = {"vmin": float(u.min()), "vmax": float(u.max())}
-    if data.outputs.points.shape[1] == 1:
-        panels = (
-            ("input f(t, x)", f, data.inputs, "viridis", {}),
-            ("ground truth u(t, x)", u, data.outputs, "RdBu_r", low_high),
-            (f"{name} prediction", guess, data.outputs, "RdBu_r", low_high),
-            (error, np.abs(u - guess), data.outputs, "magma", {}),
-        )
-        figure = Figure(figsize=(12, 2.9), layout="constrained")
-        for axes, panel in zip(figure.subplots(1, 4), panels, strict=True):
-            _map(figure, axes, data.time, *panel)
-        return figure
-    rows = (
-        ("input", f, data.inputs, "viridis", {}),
-        ("ground truth", u, data.outputs, "RdBu_r", low_high),
-        (name, guess, data.outputs, "RdBu_r", low_high),
-        (error, np.abs(u - guess), data.outputs, "magma", {}),
-    )
-    return _matrix(rows, data.time)
+    panels: list[Panel] = [
+        (f"input\n{_named(data.input_channels, data.inputs)}", f, data.inputs, "viridis", {}),
+        (f"ground truth\n{_named(data.output_channels, grid)}", u, grid, "RdBu_r", low_high),
+        (f"{name}\nprediction", guess, grid, "RdBu_r", low_high),
+        ("absolute error", np.abs(u - guess), grid, "magma", {}),
+    ]
+    return _maps(panels, data.time, 4) if grid.points.shape[1] == 1 else _matrix(panels, data.time)
 
 
 def box_plots(errors: dict[str, dict[str, list[float]]]) -> Figure:
-    """Relative L2 errors of the test samples: a panel a problem, a box a model; {problem: {model: errors}}."""
+    """Relative L2 errors of the test samples: a panel per problem, a box per model; {problem: {model: errors}}."""
     columns = min(3, len(errors))
     rows = -(-len(errors) // columns)
     figure = Figure(figsize=(4 * columns, 3 * rows), layout="constrained")
@@ -89,13 +96,13 @@ def box_plots(errors: dict[str, dict[str, list[float]]]) -> Figure:
             flierprops={"markersize": 2},
         )
         for box, model in zip(boxes["boxes"], models, strict=True):
-            box.set_facecolor("C1" if of_the_family(model) else "0.85")
+            box.set_facecolor("C1" if model in MODELS and MODELS[model].own else "0.85")
         for line in boxes["medians"]:
             line.set_color("black")
         axes.set_yscale("log")
         axes.set_title(problem, fontsize=10)
         axes.tick_params(axis="x", rotation=50, labelsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
+        _open_frame(axes)
     for axes in panels[len(errors) :]:
         axes.set_visible(False)
     for axes in panels[::columns]:
@@ -104,73 +111,63 @@ def box_plots(errors: dict[str, dict[str, list[float]]]) -> Figure:
 
 
 def draw_samples(data: Dataset) -> Figure:
-    """A few pairs of a dataset: signals, maps over space and time, or fields at several times."""
-    f_all, u_all, n = data.f.numpy(), data.u.numpy(), len(data)
-    time = data.time
-    if isinstance(data.outputs, Point):
-        figure = Figure(figsize=(9, 2.0 * n), layout="constrained")
-        for row, one_f, one_u in zip(figure.subplots(n, 2, squeeze=False), f_all, u_all, strict=True):
-            for axes, values, title in zip(row, (one_f, one_u), ("input f(t)", "response u(t)"), strict=True):
-                axes.plot(time.points.numpy(), values[:, 0], color="0.3")
-                axes.set_title(title, fontsize=10)
-                axes.spines[["top", "right"]].set_visible(False)
-        return figure
-    if data.outputs.points.shape[1] == 1:
-        figure = Figure(figsize=(7, 2.6 * n), layout="constrained")
-        for row, one_f, one_u in zip(figure.subplots(n, 2, squeeze=False), f_all, u_all, strict=True):
-            _map(figure, row[0], time, "input f(t, x)", one_f, data.inputs, "viridis", {})
-            _map(figure, row[1], time, "response u(t, x)", one_u, data.outputs, "RdBu_r", {})
-        return figure
-    rows = []
-    for i, (one_f, one_u) in enumerate(zip(f_all, u_all, strict=True)):
-        rows.append((f"input {i}", one_f, data.inputs, "viridis", {}))
-        rows.append((f"response {i}", one_u, data.outputs, "RdBu_r", {}))
-    return _matrix(tuple(rows), time)
+    """A few pairs of a dataset: signals, maps over space and time, or fields at several times; the first channel."""
+    f_name, u_name = _named(data.input_channels, data.inputs), _named(data.output_channels, data.outputs)
+    panels: list[Panel] = []
+    for f, u in zip(data.f.numpy(), data.u.numpy(), strict=True):
+        panels.append((f"input\n{f_name}", f[:, : data.inputs.size], data.inputs, "viridis", {}))
+        panels.append((f"response\n{u_name}", u[:, : data.outputs.size], data.outputs, "RdBu_r", {}))
+    return _matrix(panels, data.time) if data.outputs.points.shape[1] > 1 else _maps(panels, data.time, 2)
 
 
-Panel = tuple[str, np.ndarray, Grid, str, dict[str, float]]  # title, values (t, x), grid, colours, limits
-
-
-def _series(time: TimeGrid, f: np.ndarray, u: np.ndarray, guess: np.ndarray, name: str) -> Figure:
-    figure = Figure(figsize=(10, 2.8), layout="constrained")
-    first, second, third = figure.subplots(1, 3)
-    t = time.points.numpy()
-    first.plot(t, f, color="0.3")
-    first.set_title("input f(t)")
-    second.plot(t, u, color="0.3", label="ground truth")
-    second.plot(t, guess, "--", color="C1", label=name)
-    second.set_title("response u(t)")
-    second.legend(frameon=False, fontsize=8)
-    third.semilogy(t, np.abs(u - guess) + 1e-16, color="C3")
-    third.set_title("absolute error")
-    for axes in (first, second, third):
-        axes.set_xlabel("t")
-        axes.spines[["top", "right"]].set_visible(False)
+def _series(data: Dataset, prediction: torch.Tensor, name: str) -> Figure:
+    """Signals: a row for each input beside each output and its error."""
+    inputs, outputs = data.input_channels, data.output_channels
+    f = split_channels(data.f[0], len(inputs)).numpy()  # (t, c, x): a curve for each point
+    u, guess, t = data.u[0].numpy(), prediction[0].numpy(), data.time.points.numpy()
+    rows = min(max(len(inputs), len(outputs)), MOST_ROWS)
+    figure = Figure(figsize=(10, 2.8 * rows), layout="constrained")
+    for j, (first, second, third) in enumerate(figure.subplots(rows, 3, squeeze=False)):
+        if j < len(inputs):
+            first.plot(t, f[:, j], color="0.3")
+            first.set_title(f"input {_named(inputs, data.inputs, j)}")
+        if j < len(outputs):
+            second.plot(t, u[:, j], color="0.3", label="ground truth")
+            second.plot(t, guess[:, j], "--", color="C1", label=name)
+            second.set_title(f"response {_named(outputs, data.outputs, j)}")
+            second.legend(frameon=False, fontsize=8)
+            third.semilogy(t, np.abs(u[:, j] - guess[:, j]) + 1e-16, color="C3")
+            third.set_title("absolute error")
+        for axes, drawn in ((first, j < len(inputs)), (second, j < len(outputs)), (third, j < len(outputs))):
+            axes.set_visible(drawn)
+            axes.set_xlabel("t")
+            _open_frame(axes)
     return figure
 
 
-def _map(
-    figure: Figure,
-    axes: Axes,
-    time: TimeGrid,
-    title: str,
-    values: np.ndarray,
-    grid: Grid,
-    colours: str,
-    limits: dict[str, float],
-) -> None:
-    """A function of one axis of space over time."""
-    points = grid.points[:, 0]
-    extent = (float(points.min()), float(points.max()), time.start, time.stop)
-    image = axes.imshow(values, origin="lower", aspect="auto", extent=extent, cmap=colours, **limits)  # pyright: ignore
-    axes.set_title(title, fontsize=10)
-    axes.set_xlabel("x")
-    axes.set_ylabel("t")
-    figure.colorbar(image, ax=axes)
+def _maps(panels: list[Panel], time: TimeGrid, columns: int) -> Figure:
+    """Functions of one axis of space over time as maps, signals as curves."""
+    rows = len(panels) // columns
+    figure = Figure(figsize=(3 * columns + 1, 2.7 * rows), layout="constrained")
+    table = figure.subplots(rows, columns, squeeze=False)
+    for axes, (title, values, grid, colours, limits) in zip(table.flat, panels, strict=True):
+        axes.set_title(title.replace("\n", " "), fontsize=10)
+        if isinstance(grid, Point):
+            axes.plot(time.points.numpy(), values[:, 0], color="0.3")
+            axes.set_xlabel("t")
+            _open_frame(axes)
+            continue
+        points = grid.points[:, 0]
+        extent = (float(points.min()), float(points.max()), time.start, time.stop)
+        image = axes.imshow(values, origin="lower", aspect="auto", extent=extent, cmap=colours, **limits)
+        axes.set_xlabel("x")
+        axes.set_ylabel("t")
+        figure.colorbar(image, ax=axes)
+    return figure
 
 
-def _matrix(rows: tuple[Panel, ...], time: TimeGrid) -> Figure:
-    """Fields over time: a row for each function, a column for each of some times; one colour scale a row."""
+def _matrix(rows: list[Panel], time: TimeGrid) -> Figure:
+    """Fields over time: a row for each function, a column for each of some times; one colour scale per row."""
     even = [count for count in (6, 5, 7, 4, 8) if (time.n - 1) % (count - 1) == 0]
     steps = np.unique(np.linspace(0, time.n - 1, (even or [6])[0]).round().astype(int))
     figure = Figure(figsize=(11, 1.75 * len(rows)), layout="constrained")
@@ -201,6 +198,6 @@ def _field(axes: Axes, values: np.ndarray, grid: Grid, colours: str, limits: dic
         axes.plot([0, 1, 0.5, 0], [0, 0, np.sqrt(3) / 2, 0], color="0.5", lw=0.6)
         axes.spines[:].set_visible(False)
         return axes.tripcolor(triangles, values, shading="gouraud", cmap=colours, **limits)  # pyright: ignore
-    square = values.reshape(grid.shape)
+    square = values.reshape(grid.shape or (1, 1))  # a signal acts everywhere alike
     square = square if square.ndim == 2 else square[..., square.shape[-1] // 2]
     return axes.imshow(square.T, origin="lower", cmap=colours, **limits)  # pyright: ignore

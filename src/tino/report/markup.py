@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 
 class Line(NamedTuple):
-    """A line of a cell; mark is 'best', 'second' or nothing, a quiet line is not our own figure."""
+    """A line of a cell; mark is 'best', 'second' or empty, and a quiet line is written small."""
 
     text: str
     mark: str = ""
     quiet: bool = False
 
 
-Cell = tuple[Line, ...]
+Lines = tuple[Line, ...]  # of one cell of a table
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Markup:
     name: str
     caption: str
     head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: tuple[tuple[Lines, ...], ...]
     texts: int = 1  # columns of text
 
     def html(self) -> str:
@@ -33,7 +33,7 @@ class Markup:
         caption = f'<p class="small">{html.escape(self.caption)}</p>\n' if self.caption else ""
         return f'{caption}<div class="scroll"><table>\n{written}\n</table></div>'
 
-    def _html_row(self, row: Sequence[Cell], tag: str) -> str:
+    def _html_row(self, row: Sequence[Lines], tag: str) -> str:
         cells = (f"<{tag}{' class=text' * (i < self.texts)}>{_lines(cell, HTML)}</{tag}>" for i, cell in enumerate(row))
         return f"<tr>{''.join(cells)}</tr>"
 
@@ -43,7 +43,7 @@ class Markup:
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
     def latex(self) -> str:
-        r"""For \usepackage{booktabs, longtable, graphicx}: one to a page's width, a long one over several pages."""
+        r"""For \usepackage{booktabs, longtable, graphicx}: as wide as the page, and a long one over several pages."""
         columns = "l" * self.texts + "r" * (len(self.head) - self.texts)
         head = " & ".join(map(_tex, self.head)) + r" \\"
         rows = "\n".join(" & ".join(_lines(cell, LATEX) for cell in row) + r" \\" for row in self.rows)
@@ -100,7 +100,7 @@ LATEX = Style(
 )
 
 
-def _lines(cell: Cell, style: Style) -> str:
+def _lines(cell: Lines, style: Style) -> str:
     written = []
     for line in cell:
         text = style.marks.get(line.mark, "{}").format(style.escape(line.text))

@@ -1,16 +1,16 @@
-"""The report of runs: a table, loss curves and examples for each problem."""
+"""The report of runs: a table, loss curves and a predicted sample for each dataset."""
 
 import html
 from pathlib import Path
 
 from tino.errors import TinoError
 from tino.files import write_text
-from tino.problems import problem
 from tino.progress import progress
-from tino.report.figures import Figure, draw_example, loss_curves
+from tino.report.figures import Figure, draw_preview, loss_curves
 from tino.report.markup import Line, Markup
 from tino.report.page import drawn, keep, page
-from tino.report.tables import HEADINGS, Row, row
+from tino.report.tables import COLUMNS, DASH, about, how_trained
+from tino.results import Result
 from tino.runs import Run
 
 
@@ -18,59 +18,71 @@ def write_report(runs: list[Run], folder: Path) -> Path:
     """Write index.html and its figures as PNG files into the folder -> the page's path."""
     if not runs:
         raise TinoError("a report needs at least one run")
-    by_problem: dict[str, list[Run]] = {}
+    by_data: dict[str, list[Run]] = {}
     for run in runs:
-        by_problem.setdefault(run.record["problem"], []).append(run)
+        by_data.setdefault(run.result.problem, []).append(run)
     sections = []
-    with progress("drawing figures", len(runs) + len(by_problem)) as advance:
-        for name, members in by_problem.items():
-            figures = [(f"{name}-loss", "Training loss; dashed: test error.", loss_curves(members))]
+    with progress("drawing figures", len(runs) + len(by_data)) as advance:
+        for name, members in by_data.items():
+            figures = [(f"{name}-loss", *_losses(members))] if any(run.history() for run in members) else []
             advance()
-            for run in members:
-                figures.append((f"{name}-{run.folder.name}", *_example(run)))
+            for i, run in enumerate(members):
+                same = sum(other.folder.name == run.folder.name for other in members[:i])  # runs of one name
+                figures.append((f"{name}-{run.folder.name}{f'-{same + 1}' if same else ''}", *_preview(run)))
                 advance()
-            sections.append(_section(name, members, [(c, keep(f, folder / f"{n}.png")) for n, c, f in figures]))
+            sections.append(_section(members, [(c, keep(f, folder / f"{n}.png")) for n, c, f in figures]))
     write_text(folder / "index.html", page("How well do the models predict the response?", "\n".join(sections)))
     return folder / "index.html"
 
 
 def write_figures(run: Run) -> None:
-    """The loss curve and an example, as loss.png and example.png in the run's own folder."""
-    keep(loss_curves([run]), run.folder / "loss.png")
-    keep(_example(run)[1], run.folder / "example.png")
+    """The loss curve and a predicted sample, as loss.png and example.png in the run's own folder."""
+    if run.history():
+        keep(_losses([run])[1], run.folder / "loss.png")
+    keep(_preview(run)[1], run.folder / "example.png")
 
 
-def _example(run: Run) -> tuple[str, Figure]:
-    kept, name = run.example(), run.record["model"]
-    caption = f"{name} ({run.folder.name}), test sample {kept.sample}, MSE {run.scores['mse'][kept.sample]:.1e}."
-    return caption, draw_example(kept, name)
+def _losses(runs: list[Run]) -> tuple[str, Figure]:
+    scaled = any(len(run.preview().data.output_channels) > 1 for run in runs)
+    return f"Training loss{'' if scaled else '; dashed: test error'}.", loss_curves(runs, scaled)
 
 
-def _section(name: str, runs: list[Run], figures: list[tuple[str, bytes]]) -> str:
-    chosen = problem(name)
+def _preview(run: Run) -> tuple[str, Figure]:
+    kept, name = run.preview(), run.result.model
+    caption = f"{name} ({run.folder.name}), test sample {kept.sample}, MSE {run.mse[kept.sample]:.1e}."
+    return caption, draw_preview(kept, name)
+
+
+def _section(runs: list[Run], figures: list[tuple[str, bytes]]) -> str:
+    results = [run.result for run in runs]
+    title, equation = about(results[0], runs[0].preview())
+    table = _table(results)
+    notes = "MSE and SD over the test samples; causal and time-inv. as measured"
+    if "paper MSE" in table.head:
+        notes += "; paper: the figure printed there for its own data and training"
     shown = "\n".join(drawn(caption, data) for caption, data in figures)
-    first = runs[0].record
-    data, training = first["data"], first["training"]
-    recipe = (
-        f"{data['train']} training and {data['test']} test pairs, seed {data['seed']}; "
-        f"{training['optimizer']}, {first['epochs']} epochs, {first['steps']} steps on batches of "
-        f"{first['batch_size']} samples at {training['times'] or 'all'} times, "
-        f"learning rate {first['lr']:g}."
-    )
-    if any(run.record["training"] != training or run.record["data"] != data for run in runs):
-        recipe = "The runs below differ in their data or training options: see each run.json."
-    return f"""<h2>{html.escape(chosen.title)}</h2>
-<p>{html.escape(chosen.equation)}</p>
-{_table([row(run) for run in runs])}
-<p class="small">{html.escape(recipe)} MSE and SD over the test samples; causal and time-inv. as measured;
-paper: the figure printed there for its own data and training.</p>
+    return f"""<h2>{html.escape(title)}</h2>
+<p>{html.escape(equation)}</p>
+{table.html()}
+<p class="small">{html.escape(_recipe(results))} {notes}.</p>
 {shown}"""
 
 
-def _table(rows: list[Row]) -> str:
-    keys = [key for key in HEADINGS if key != "problem"]
-    best = min(rows, key=lambda r: float(r.mse)) if len(rows) > 1 else None
+def _recipe(results: list[Result]) -> str:
+    first = results[0]
+    if any(result.training != first.training or result.data != first.data for result in results):
+        return "These runs differ in their data or training options: see each run.json."
+    pairs = f"{first.data['train']} training and {first.data['test']} test pairs"
+    return f"{pairs}, seed {first.seed}; {how_trained(results)}."
+
+
+def _table(results: list[Result]) -> Markup:
+    """Every column that has something to show."""
+    best = min(results, key=lambda r: r.mse) if len(results) > 1 else None
+    written = {heading: [write(result) for result in results] for heading, write in COLUMNS.items()}
+    shown = [heading for heading, texts in written.items() if any(text != DASH for text in texts)]
     cells = [
-        tuple((Line(getattr(r, key), "best" if r is best and key == "mse" else ""),) for key in keys) for r in rows
+        tuple((Line(written[h][i], "best" if result is best and h == "MSE" else ""),) for h in shown)
+        for i, result in enumerate(results)
     ]
-    return Markup("runs", "", tuple(HEADINGS[key] for key in keys), tuple(cells)).html()
+    return Markup("runs", "", tuple(shown), tuple(cells))

@@ -3,15 +3,14 @@
 from typing import Any
 
 from tino.data import Dataset
-from tino.models.zoo import input_pod, output_pod
-from tino.pod import Pod
+from tino.pod import Pod, input_pod, output_pod
 from tino.progress import progress
 
 SHARES = (0.9, 0.99, 0.999, 0.999999)
 
 
 def pod_rows(data: Dataset) -> list[dict[str, Any]]:
-    """One row a POD that models use: modes for each share of the energy, modes kept by the cut, what the cut loses."""
+    """One row per POD that models use: modes for each share of the energy, modes kept by the cut, and its loss."""
     wanted = {
         "inputs f(x), all times": lambda: input_pod(data),
         "outputs u(y), quartile": lambda: output_pod(data, "quartile"),

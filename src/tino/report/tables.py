@@ -1,70 +1,19 @@
-"""The table of a report: one row a run, ours beside the paper's figure."""
+"""What reports say of a result: its numbers, its row in a table, its data and its training."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tino.metrics import METRICS
 from tino.paper import PAPER
-from tino.runs import Run
+from tino.preview import Preview
+from tino.problems import problem, problem_names
+from tino.results import Result
 
-
-@dataclass(frozen=True)
-class Row:
-    """One run's numbers, ready to print."""
-
-    problem: str
-    model: str
-    mse: str
-    sd: str
-    rel_l2: str
-    parameters: str
-    seconds: str
-    causal: str
-    time_invariant: str
-    paper: str
-    paper_sd: str
-
-
-HEADINGS = {
-    "problem": "problem",
-    "model": "model",
-    "mse": "MSE",
-    "sd": "± SD",
-    "rel_l2": "rel. L2",
-    "parameters": "params",
-    "seconds": "seconds",
-    "causal": "causal",
-    "time_invariant": "time-inv.",
-    "paper": "paper MSE",
-    "paper_sd": "± SD",
-}
-
-
-def row(run: Run) -> Row:
-    return result_row({**run.record, **run.scores, **run.certificate})
-
-
-def result_row(record: Mapping[str, Any]) -> Row:
-    """Of a run's records laid together, or of a cell's result."""
-    printed = PAPER.get(record["problem"], {}).get(record["model"])
-    return Row(
-        problem=record["problem"],
-        model=record["model"] + (f"-{record['seed']}" if record.get("seed") else ""),  # as a result is called
-        mse=short(record["mse_mean"]),
-        sd=short(record["mse_sd"]),
-        rel_l2=short(record["rel_l2_mean"]),
-        parameters=f"{record['parameters'] / 1e6:.2f}M",
-        seconds=f"{record['train_seconds']:.0f}",
-        causal="yes" if record["causal"] else "no",
-        time_invariant="yes" if record["time_invariant"] else "no",
-        paper=short(printed[0]) if printed else "–",
-        paper_sd=short(printed[1]) if printed else "–",
-    )
+DASH = "–"
 
 
 def short(value: float) -> str:
@@ -75,19 +24,95 @@ def short(value: float) -> str:
     return f"{digits}e{int(exponent)}"
 
 
-def print_table(rows: list[Row]) -> None:
-    """One table for each problem, narrow enough for 80 columns."""
+def dashed(value: float | None, write: Callable[[float], str] = short) -> str:
+    """The number as text; a dash for None."""
+    return DASH if value is None else write(value)
+
+
+def yes_or_no(value: bool | None) -> str:
+    return DASH if value is None else "yes" if value else "no"
+
+
+def _printed(result: Result, which: int) -> str:
+    figures = PAPER.get(result.problem, {}).get(result.model)
+    return DASH if figures is None else short(figures[which])
+
+
+def score(key: str, value: float | None) -> str:
+    """A metric as text: percentages with two decimals, the others as the paper writes numbers."""
+    return dashed(value, (lambda v: f"{v:.2f}") if METRICS[key].heading.endswith("%") else short)
+
+
+def about(result: Result, kept: Preview | None) -> tuple[str, str]:
+    """A problem's title and equation; for other data the title and, from a kept example, force [N] → angle [rad]."""
+    if result.problem in problem_names():
+        known = problem(result.problem)
+        return known.title, known.equation
+    channels = () if kept is None else (kept.data.input_channels, kept.data.output_channels)
+    return result.title or result.problem, " → ".join(", ".join(map(str, names)) for names in channels)
+
+
+def how_trained(results: Iterable[Result]) -> str:
+    """The recipe of most models, then each other recipe with its models."""
+    models: dict[str, dict[str, None]] = {}  # by recipe
+    for result in results:
+        models.setdefault(_recipe(result), {})[result.model] = None
+    most, *others = sorted(models, key=lambda text: -len(models[text]))
+    return "; ".join([most, *[f"{', '.join(models[text])}: {text}" for text in others]])
+
+
+def _recipe(result: Result) -> str:
+    if not result.steps:
+        return "in closed form"
+    training = result.training
+    decay = f", weight decay {training['weight_decay']:g}" if training["weight_decay"] else ""
+    return (
+        f"{result.epochs} epochs of batches of {result.batch_size} ({result.steps} steps) at "
+        f"{training['times'] or 'all'} times, {result.optimizer} at rate {result.lr:g}{decay}, {training['precision']}"
+    )
+
+
+# heading -> the text of a cell; every metric has a column
+COLUMNS: dict[str, Callable[[Result], str]] = {
+    "model": lambda r: r.model + (f"-{r.seed}" if r.seed else ""),  # as its file is named
+    **{metric.heading: lambda r, key=key: score(key, r.scores.get(key)) for key, metric in METRICS.items()},
+    "params": lambda r: f"{r.parameters / 1e6:.2f}M" if r.parameters >= 1e4 else str(r.parameters),
+    "seconds": lambda r: f"{r.train_seconds:.0f}",
+    "causal": lambda r: yes_or_no(r.causal),
+    "time-inv.": lambda r: yes_or_no(r.time_invariant),
+    "paper MSE": lambda r: _printed(r, 0),
+    "paper ± SD": lambda r: _printed(r, 1),
+}
+ON_A_TERMINAL = {  # columns that fit into 80 characters, with narrower headings
+    "model": "model",
+    "MSE ± SD": "MSE ± SD",
+    "relative L2": "rel. L2",
+    "fit %": "fit %",
+    "params": "params",
+    "seconds": "sec",
+    "causal": "causal",
+    "time-inv.": "time-\ninv.",
+    "paper MSE": "paper\nMSE",
+}
+
+
+def print_table(results: list[Result]) -> None:
+    """One table for each dataset, narrow enough for 80 columns."""
     console = Console()
-    for problem in dict.fromkeys(r.problem for r in rows):
-        table = Table(title=f"{problem}: errors on the test set", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for name in dict.fromkeys(result.problem for result in results):
+        table = Table(title=f"{name}: errors on the test set", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         table.show_edge = table.pad_edge = False
-        shown = [key for key in HEADINGS if key not in ("problem", "sd", "paper_sd")]
+        rows = [_narrow_row(result) for result in results if result.problem == name]
+        shown = [key for key in ON_A_TERMINAL if any(row[key] != DASH for row in rows)]
+        if "paper MSE" in shown and "fit %" in shown:  # there is room for one of them
+            shown.remove("fit %")
         for key in shown:
-            narrow = {"mse": "MSE ± SD", "time_invariant": "time-\ninv.", "seconds": "sec"}
-            title = narrow.get(key, HEADINGS[key])
-            justify = "left" if key == "model" else "right"
-            table.add_column(title.replace(" MSE", "\nMSE"), justify=justify, no_wrap=True)
-        for r in (r for r in rows if r.problem == problem):
-            cells = {**r.__dict__, "mse": f"{r.mse} ± {r.sd}"}
-            table.add_row(*(cells[key] for key in shown))
+            table.add_column(ON_A_TERMINAL[key], justify="left" if key == "model" else "right", no_wrap=True)
+        for row in rows:
+            table.add_row(*(row[key] for key in shown))
         console.print(table)
+
+
+def _narrow_row(result: Result) -> dict[str, str]:
+    cells = {heading: write(result) for heading, write in COLUMNS.items()}
+    return {**cells, "MSE ± SD": f"{cells['MSE']} ± {cells['± SD']}"}

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from tino.solvers.etd import etdrk4
-from tino.solvers.march import Tick, march
-from tino.solvers.spectral import Source
+from tino.solvers.march import Mesh, Solution, Tick, march
+from tino.solvers.spectral import BatchedForcing
 
 BOUNDARIES = ("neumann", "frozen")
 
@@ -30,20 +30,14 @@ class LineEquation:
 
 
 def solve_line(
-    equation: LineEquation,
-    forcing: Source,
-    times: Tensor,
-    n_out: int,
-    cells: int,
-    substeps: int,
-    state: Tensor | None = None,
-    tick: Tick = lambda: None,
-) -> tuple[Tensor, Tensor]:
+    equation: LineEquation, forcing: BatchedForcing, times: Tensor, mesh: Mesh, state: Tensor | None, tick: Tick
+) -> Solution:
     """The solution at ``times`` on n_out points including both ends, (b, t, n_out), and the final state.
 
-    The series has cells + 1 nodes and is a real Fourier transform of the even (odd) extension of u. The state holds
-    its coefficients. The outputs are the series evaluated at the output points.
+    The series has n_inner cells, so n_inner + 1 nodes, and is a real Fourier transform of the even (odd) extension
+    of u. The state holds its coefficients. The outputs are the series evaluated at the output points.
     """
+    cells = mesh.n_inner
     even = equation.boundary == "neumann"
     x = torch.linspace(0, equation.length, cells + 1, dtype=torch.float64, device=times.device)[:, None]
     k = torch.pi / equation.length * torch.arange(cells + 1, dtype=torch.float64, device=times.device)
@@ -73,7 +67,7 @@ def solve_line(
         spectrum = torch.complex(v, torch.zeros_like(v)) if even else torch.complex(torch.zeros_like(v), v)
         return torch.fft.irfft(spectrum, 2 * cells)[..., : cells + 1] + on_nodes
 
-    y = torch.linspace(0, equation.length, n_out, dtype=torch.float64, device=times.device)
+    y = torch.linspace(0, equation.length, mesh.n_out, dtype=torch.float64, device=times.device)
     ends = torch.ones_like(k)
     ends[0] = ends[-1] = 0.5  # the first and last coefficients occur once in the transform, the others twice
     waves = torch.cos(k[:, None] * y) if even else -torch.sin(k[:, None] * y)
@@ -86,4 +80,8 @@ def solve_line(
         return forward(equation.reaction(backward(v))) + source(t)
 
     linear = -equation.diffusion * k**2
-    return march(lambda h: etdrk4(linear, nonlinear, h), state, times, substeps, lambda t, v: v @ series + below, tick)
+
+    def observe(t: float, v: Tensor) -> Tensor:
+        return v @ series + below
+
+    return march(lambda h: etdrk4(linear, nonlinear, h), state, times, mesh.substeps, observe, tick)

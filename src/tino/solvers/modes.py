@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tino.solvers.march import Tick
+from tino.solvers.march import Solution, Tick
 
 NODES = 4  # interpolation points of the amplitude in a step
 
@@ -48,7 +48,7 @@ def solve_modes(
     substeps: int,
     state: Tensor,
     tick: Tick,
-) -> tuple[Tensor, Tensor]:
+) -> Solution:
     """Start from the coefficients ``state`` (b, modes) -> Σ_k c_k φ_k at ``times``, (b, t, x), and the final c.
 
     rate (modes,), profile g (b, modes), amplitude (k,) -> (b, k), functions φ (modes, x). If g and φ are complex, the

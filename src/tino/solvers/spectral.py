@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from tino.solvers.etd import etdrk4
-from tino.solvers.march import Tick, march
+from tino.solvers.march import Mesh, Solution, Tick, march
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class PeriodicEquation:
     length: float = 1.0
 
 
-class Source(Protocol):
+class BatchedForcing(Protocol):
     """A batch of forcings, as a solver sees it. ``tino.inputs.Forcing`` is one."""
 
     @property
@@ -85,21 +85,14 @@ class Source(Protocol):
 
 
 def solve_periodic(
-    equation: PeriodicEquation,
-    forcing: Source,
-    times: Tensor,
-    n_out: int,
-    n_inner: int,
-    substeps: int,
-    state: Tensor | None = None,
-    tick: Tick = lambda: None,
-) -> tuple[Tensor, Tensor]:
+    equation: PeriodicEquation, forcing: BatchedForcing, times: Tensor, mesh: Mesh, state: Tensor | None, tick: Tick
+) -> Solution:
     """The solution at ``times`` on n_out points per axis, (b, t, n_out^d), and the final spectrum.
 
-    Computed on n_inner points per axis (a multiple of n_out) with the 2/3 rule and ``substeps`` ETDRK4 steps per
-    output interval. It starts from ``state``, a spectrum, or from the equation's initial field.
+    Computed on n_inner points per axis (a multiple of n_out) with the 2/3 rule and ETDRK4 steps. It starts from
+    ``state``, a spectrum, or from the equation's initial field.
     """
-    box = FourierBox(n_inner, equation.axes, equation.length, times.device)
+    box = FourierBox(mesh.n_inner, equation.axes, equation.length, times.device)
     source = forcing.through(box.points, lambda f: box.forward(f) * box.keep)  # t -> spectrum
     if state is None:
         state = box.forward(equation.initial(box.points)) * box.keep
@@ -108,10 +101,10 @@ def solve_periodic(
     def nonlinear(t: float, v: Tensor) -> Tensor:
         return box.keep * equation.nonlinear(v, box) + source(t)
 
-    pick = (slice(None), *[slice(None, None, n_inner // n_out)] * equation.axes)
+    pick = (slice(None), *[slice(None, None, mesh.stride)] * equation.axes)
 
     def observe(t: float, v: Tensor) -> Tensor:
         return box.backward(v)[pick].flatten(1)
 
     linear = equation.linear(box)
-    return march(lambda h: etdrk4(linear, nonlinear, h), state, times, substeps, observe, tick)
+    return march(lambda h: etdrk4(linear, nonlinear, h), state, times, mesh.substeps, observe, tick)

@@ -1,4 +1,4 @@
-"""The heat equation on an insulated equilateral triangle, solved with its exact eigenfunctions.
+"""Exact eigenfunctions of the heat equation on an insulated equilateral triangle.
 
 Reflections in the sides tile the plane with copies of the triangle. A function extended by them is periodic on a
 lattice, and its Fourier series consists of the Neumann eigenfunctions of the triangle (Lamé), each a sum of six plane
@@ -11,10 +11,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-
-from tino.inputs import Forcing
-from tino.solvers.march import Tick
-from tino.solvers.modes import solve_modes
 
 ROOT3 = math.sqrt(3.0)
 
@@ -95,24 +91,3 @@ def _group() -> list[Tensor]:
         rotation = torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
         found += [rotation, rotation @ torch.tensor([[1.0, 0.0], [0.0, -1.0]], dtype=torch.float64)]
     return found
-
-
-def solve_triangle(
-    alpha: float,
-    forcing: Forcing,
-    times: Tensor,
-    modes: TriangleModes,
-    functions: Tensor,
-    substeps: int,
-    state: Tensor | None = None,
-    tick: Tick = lambda: None,
-) -> tuple[Tensor, Tensor]:
-    """Solve u_t = α Δu + f with insulated sides, from ``state`` or u = 0.
-
-    Returns u at the points of ``functions``, (b, t, x), and the final coefficients.
-    """
-    profile = modes.coefficients(forcing.on(modes.folded.to(times.device)))
-    rate = alpha * modes.k.square().sum(1).to(times.device)
-    if state is None:
-        state = torch.zeros_like(profile)
-    return solve_modes(rate, profile, forcing.amplitude, functions, times, substeps, state, tick)

@@ -1,4 +1,4 @@
-"""Checkpoints: everything a run needs to go on, in one safetensors file, written whole; nothing is unpickled."""
+"""Checkpoints: everything a run needs to continue, in one safetensors file, written whole; nothing is unpickled."""
 
 import json
 import shutil
@@ -13,15 +13,15 @@ from torch import Tensor
 from tino.errors import TinoError
 from tino.files import check_writable, whole_file
 
-FORMAT = 2
-KEPT = {"soap": 7, "adam": 3, "adamw": 3}  # sizes of a model in a checkpoint: weights, moments, factors
+CHECKPOINT_FORMAT = 3
+COPIES = {"soap": 7, "adam": 3, "adamw": 3}  # sizes of a model in a checkpoint: weights, moments, factors
 
 
 def write_checkpoint(path: Path, state: Any) -> None:
     """Nested dicts, lists, numbers, texts, None and tensors -> one file."""
     tensors: dict[str, Tensor] = {}
     skeleton = _taken_apart(state, tensors)
-    record = {"format": str(FORMAT), "state": json.dumps(skeleton)}
+    record = {"format": str(CHECKPOINT_FORMAT), "state": json.dumps(skeleton)}
     with whole_file(path) as part:
         part.write_bytes(safetensors.torch.save(tensors, record))
 
@@ -34,15 +34,15 @@ def read_checkpoint(path: Path) -> Any:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
         raise TinoError(f"{path} is damaged or no checkpoint: delete it and train anew ({error})") from error
-    if record.get("format") != str(FORMAT):
-        raise TinoError(f"{path} is not a checkpoint of format {FORMAT}: delete it and train anew")
+    if record.get("format") != str(CHECKPOINT_FORMAT):
+        raise TinoError(f"{path} is not a checkpoint of format {CHECKPOINT_FORMAT}: delete it and train anew")
     return _put_together(json.loads(record["state"]), tensors)
 
 
 def check_room(folder: Path, parameters: int, optimizer: str, averaged: bool, size: int = 4) -> None:
     """The folder can be written to, and its disk holds two checkpoints (the last and the next) and the model."""
     check_writable(folder)
-    needed = size * parameters * (2 * (KEPT[optimizer] + 2 * averaged) + 1) + 10 * 2**20
+    needed = size * parameters * (2 * (COPIES[optimizer] + 2 * averaged) + 1) + 10 * 2**20
     nearest = next(place for place in (folder, *folder.resolve().parents) if place.exists())
     free = shutil.disk_usage(nearest).free
     if free < needed:

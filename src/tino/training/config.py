@@ -1,4 +1,4 @@
-"""How a model is trained; the same for every model unless a user says otherwise."""
+"""How a model is trained; the same for every model unless a user changes it."""
 
 import math
 import re
@@ -10,9 +10,9 @@ import torch
 from tino.data import Dataset
 from tino.errors import TinoError
 
-RATES = {"soap": 1e-2, "adam": 2e-3, "adamw": 2e-3}  # the highest learning rate where none is given
+RATES = {"soap": 1e-2, "adam": 2e-3, "adamw": 2e-3}  # the highest learning rate if none is given
 PRECISIONS = ("float32", "tf32", "bfloat16", "float64")
-WAYS = ("compile", "save_every", "device")  # how and where a training runs, which changes its result by rounding alone
+WAYS = ("compile", "save_every", "device")  # how and where training runs: results differ only by rounding
 
 
 @dataclass(frozen=True)
@@ -26,35 +26,35 @@ class TrainConfig:
     budget: str | None = None
     """Wall-clock time to train for, such as 60s, 5m or 1h, in place of epochs: the schedule follows the clock."""
     batch_size: int | None = None
-    """Samples in a step; if left out the paper's: 200 for ODEs and one dimension of space, 100 above."""
+    """Samples per step; the paper's number if left out: 200 for ODEs and one dimension of space, 100 above."""
     times: int = 32
-    """Random times of each sample that enter a step; 0 takes them all."""
+    """Random times of each sample used in a step; 0: all times."""
     optimizer: str = "soap"
     """soap (preconditioned, fewer steps), adam or adamw (cheaper steps)."""
     lr: float | None = None
-    """Highest learning rate; if left out 0.01 for soap, 0.002 for adam and adamw."""
+    """Highest learning rate; 0.01 for soap, 0.002 for adam and adamw, if left out."""
     warmup: float = 0.05
-    """Share of the steps over which the rate rises; then it falls along a cosine to zero."""
+    """Fraction of the steps over which the rate rises; then it falls along a cosine to zero."""
     weight_decay: float = 0.0
     """Decoupled weight decay of soap and adamw."""
     clip: float = 0.0
-    """Largest norm of a gradient; 0 does not clip."""
+    """Gradient-norm limit; 0: no clipping."""
     average: float = 0.0
-    """Decay of a running average of the weights, such as 0.999, which then is the result; 0 takes the last weights."""
+    """Decay of a running average of the weights, such as 0.999, used as the final weights; 0: use the last weights."""
     validation: float = 0.0
-    """Share of the training samples kept aside to watch; the weights that do best on them are the result."""
+    """Fraction of the training samples held out for validation; the best weights on them are kept."""
     patience: int = 0
-    """Stop early after this many looks (one a hundredth of the training) without a better validation; 0 never."""
+    """Stop after this many validations (100 per training) without improvement; 0: never."""
     precision: str = "float32"
     """float32; tf32 or bfloat16 (faster products for the gradients on a GPU, fewer digits); float64."""
     compile: bool = False
-    """Compile the model first, up to a minute: for long trainings of FNO and U-Net on a GPU."""
+    """Compile the model first, up to a minute: for long training runs of FNO and U-Net on a GPU."""
     save_every: float = 30.0
-    """Seconds between two checkpoints."""
+    """Seconds between checkpoints."""
     seed: int = 0
-    """Fixes the batches and the times drawn; in 'tino train' the data and the initial weights too."""
+    """Seed of the batches and the times drawn; in 'tino train' also of the data and the initial weights."""
     device: str = "auto"
-    """cpu, cuda, or auto: cuda where there is one."""
+    """cpu, cuda, or auto: cuda if there is one."""
 
     def __str__(self) -> str:
         length = f"{self.budget}" if self.budget else f"{self.steps} steps" if self.steps else f"{self.epochs} epochs"
@@ -80,13 +80,13 @@ class TrainConfig:
         if self.precision not in PRECISIONS:
             raise TinoError(f"precision is '{self.precision}', expected one of {', '.join(PRECISIONS)}")
         if self.patience and not self.validation:
-            raise TinoError("patience needs samples to watch: set validation too, such as 0.1")
+            raise TinoError("patience needs validation samples: set validation too, such as 0.1")
         if self.steps is not None and self.budget is not None:
-            raise TinoError("steps and budget both say how long to train: give one of them")
+            raise TinoError("steps and budget both set the length of training: give one of them")
         self.budget_seconds()
 
-    def recipe(self) -> dict[str, Any]:
-        """The options that the result depends on."""
+    def decisive(self) -> dict[str, Any]:
+        """The options that decide the result."""
         return {key: value for key, value in asdict(self).items() if key not in WAYS}
 
     def budget_seconds(self) -> float | None:
@@ -103,19 +103,19 @@ class TrainConfig:
         return RATES[self.optimizer] if self.lr is None else self.lr
 
     def batch(self, data: Dataset) -> int:
-        """Samples in a step on that dataset."""
+        """Samples per step on this dataset."""
         paper = 200 if data.outputs.points.shape[1] <= 1 else 100
         return min(self.batch_size or paper, len(data))
 
     def lr_at(self, done: float) -> float:
-        """The learning rate after the share ``done`` of the training: a linear rise, then half a cosine."""
+        """The learning rate after the fraction ``done`` of the training: a linear rise, then half a cosine."""
         if done < self.warmup:
             return self.rate * done / self.warmup
         return self.rate * 0.5 * (1 + math.cos(math.pi * (min(done, 1.0) - self.warmup) / (1 - self.warmup)))
 
 
 def make_optimizer(config: TrainConfig, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
-    """The optimiser of that name; on a GPU Adam's rate lies there, so that a captured step can read it."""
+    """The optimiser of that name; on a GPU Adam's rate is stored there, so that a captured step can read it."""
     rate: float | torch.Tensor = config.rate
     if config.optimizer in ("adam", "adamw"):
         on_gpu = parameters[0].is_cuda
@@ -123,7 +123,7 @@ def make_optimizer(config: TrainConfig, parameters: list[torch.nn.Parameter]) ->
             rate = torch.tensor(config.rate, device=parameters[0].device)
         decay = config.weight_decay if config.optimizer == "adamw" else 0.0
         return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, fused=True, capturable=on_gpu)
-    from pytorch_optimizer import SOAP  # here, so that all else runs where it is not installed
+    from pytorch_optimizer import SOAP  # imported here, so that everything else runs without it
 
     return SOAP(
         parameters,
@@ -131,7 +131,7 @@ def make_optimizer(config: TrainConfig, parameters: list[torch.nn.Parameter]) ->
         betas=(0.95, 0.95),
         weight_decay=config.weight_decay,
         precondition_frequency=10,
-        max_precondition_dim=256,  # wider sides stay as they are: their factors would cost more than the step
+        max_precondition_dim=256,  # wider sides have no factor: it would cost more than the step
     )
 
 

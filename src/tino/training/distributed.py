@@ -68,11 +68,6 @@ def summed(value: Tensor) -> Tensor:
     return value
 
 
-def any_of(flag: bool, device: torch.device) -> bool:
-    """Whether the flag is set on any process; all of them ask together."""
-    return flag if size() == 1 else bool(summed(torch.tensor(float(flag), device=device)))
-
-
 def all_see(path: Path, device: torch.device) -> bool:
     """Whether the file is there, for every process alike."""
     seeing = int(summed(torch.tensor(float(path.exists()), device=device)))

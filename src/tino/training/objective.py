@@ -1,65 +1,55 @@
-"""What a training step minimises: the MSE of the field, or its equal in the far fewer coefficients of a POD basis."""
+"""What a training step minimises: the error over records, or over stretches of successive steps."""
 
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tino.data import Dataset
-from tino.models.bases import Trunk
-from tino.models.operator import call
-from tino.models.separable import Separable
+from tino.errors import TinoError
+from tino.operator import Operator, Records, Stretches, call, model_name, numbers
 
-PART = 50  # samples turned into coefficients at a time
-RESIDENT = 0.5  # of a GPU's free memory: data beyond it stay where they are and travel batch by batch
+PART = 50  # samples prepared at a time
+RESIDENT = 0.5  # fraction of a GPU's free memory; larger data stay on the host and are moved batch by batch
 
 
-class Objective(nn.Module):
-    """The mean squared difference of a model's output for chosen samples and times from the target there.
+class Objective(nn.Module, ABC):
+    """The mean squared error at drawn samples and times. The data are on the device if they fit.
 
-    That mean times ``weight``, plus ``constant``, is the MSE of the field. What a step compares is computed once
-    (inputs on the POD of the sensors, targets on an orthonormal basis), and lies on the device where it fits.
+    That mean times ``weight``, plus ``constant``, is the MSE of the field; times ``scale`` it is of order one, so that
+    the optimisers' eps stays small beside it. If records end early, only valid times enter, a ``share`` of all.
     """
+
+    weight, constant, share = 1.0, 0.0, 1.0
 
     def __init__(self, model: nn.Module, data: Dataset, device: torch.device) -> None:
         super().__init__()
-        self.model, self.device = model, torch.empty(0, device=device).device  # cuda is cuda:0, and so on
-        self.dtype = next((p.dtype for p in model.parameters()), data.f.dtype)
-        self.weight, self.constant = 1.0, 0.0
-        family = isinstance(model, Separable)
-        with torch.no_grad():
-            f = self._prepare(data.f, model.sensors if family and model.sensors.projects else None)
-            self.scaled = family and not model.sensors.projects  # a mere factor is applied in the step
-            u = data.u
-            if family and not isinstance(model.basis, Trunk):
-                u = self._prepare(data.u, model.basis.project)
-                self.weight = u.numel() / data.u.numel()
-                self.constant = self._left(data.u, u, model)
-            self.inputs, self.target, self.ic = self._settle(f), self._settle(u), None
-            if data.ic is not None:
-                self.ic = data.ic.to(device, self.dtype)
-            squares = sum(float(part.double().square().sum()) for part in self.target.split(PART))
-        # a loss of order one keeps the optimisers' eps small
-        self.scale = self.target.numel() / squares if squares > 0 else 1.0
-        self.n_t = self.target.shape[1]
-        self.on_device = self.inputs.device == self.target.device == self.device
+        self.model, self.n, self.n_t = model, len(data), data.time.n
+        self.device = torch.empty(0, device=device).device  # cuda is cuda:0, and so on
+        self.dtype = numbers(model, data.f).dtype
+        self.mask = None if data.mask is None else data.mask.to(self.device)
+        if data.mask is not None:
+            self.share = float(data.mask.double().mean())
+        self.ic = None if data.ic is None else data.ic.to(self.device, self.dtype)
+        self.inputs, self.target = data.f, data.u
 
-    def _prepare(self, values: Tensor, change: Callable[[Tensor], Tensor] | None) -> Tensor:
-        if change is None:
-            return values
-        return torch.cat([change(part.to(self.device, self.dtype)) for part in values.split(PART)])
+    @abstractmethod
+    def forward(self, samples: Tensor, times: Tensor | None) -> Tensor:
+        """The loss of samples (b,) at times (s,), or at all of them."""
 
-    def _left(self, u: Tensor, c: Tensor, model: Separable) -> float:
-        """The MSE that the best coefficients leave."""
-        parts = zip(u.split(PART), c.split(PART), strict=True)
-        squares = (
-            (part.to(self.device, self.dtype) - model.basis.expand(best)).double().square().sum()
-            for part, best in parts
-        )
-        return float(torch.stack(list(squares)).sum()) / u.numel()
+    @property
+    def on_device(self) -> bool:
+        return self.inputs.device == self.target.device == self.device
 
-    def _settle(self, values: Tensor) -> Tensor:
-        """On the device, unless a GPU is too full for it."""
+    def _settle(self, inputs: Tensor, target: Tensor) -> None:
+        """Move the data to the device, unless a GPU is too full; then set the scale."""
+        self.inputs, self.target = self._placed(inputs), self._placed(target)
+        counted = self.target if self.mask is None else self.target[self.mask.to(self.target.device)]
+        squares = sum(float(part.double().square().sum()) for part in counted.split(PART))
+        self.scale = counted.numel() / squares if squares > 0 else 1.0
+
+    def _placed(self, values: Tensor) -> Tensor:
         if self.device.type == "cuda" and not values.is_cuda:
             size = values.numel() * torch.empty((), dtype=self.dtype).element_size()
             if size > RESIDENT * torch.cuda.mem_get_info(self.device)[0]:
@@ -72,21 +62,103 @@ class Objective(nn.Module):
         moved = tuple(i.to(values.device) for i in index) if isinstance(index, tuple) else index.to(values.device)
         return values[moved].to(self.device, self.dtype)
 
+    def _prepared(self, values: Tensor, prepare: Any) -> Tensor:
+        """The values prepared in parts, on the device; unchanged if ``prepare`` does nothing."""
+        one = values[:1].to(self.device, self.dtype)
+        if prepare(one) is one:
+            return values
+        return torch.cat([prepare(part.to(self.device, self.dtype)) for part in values.split(PART)])
+
+    def _mean(self, squares: Tensor, counts: Tensor | None) -> Tensor:
+        """The mean over all values (b, s, x), or over those at valid times, (b, s).
+
+        It divides by the expected number of valid times, not by their actual number. So all valid times weigh the same,
+        and the means over parts of a batch add up to the mean over the batch.
+        """
+        if counts is None:
+            return squares.mean()
+        return (squares.mean(-1) * counts).sum() / (counts.numel() * self.share)
+
+
+class RecordsObjective(Objective):
+    """Whole records: ``respond`` against the target. Inputs and target are prepared once."""
+
+    def __init__(self, model: nn.Module, data: Dataset, device: torch.device) -> None:
+        super().__init__(model, data, device)
+        inputs, target = data.f, data.u
+        with torch.no_grad():
+            if isinstance(model, Operator):
+                inputs, target = self._prepared(data.f, model.encode), self._prepared(data.u, model.target)
+            if isinstance(model, Operator) and target is not data.u:
+                self.weight = target.numel() / data.u.numel()
+                self.constant = self._left(data, target, model)
+            self._settle(inputs, target)
+        self.n_t = self.target.shape[1]  # 1 for coefficients of functions of time
+
+    def _left(self, data: Dataset, c: Tensor, model: Operator) -> float:
+        """The MSE that remains with the best coefficients."""
+        ones = torch.ones(self.n, 1) if data.mask is None else data.mask
+        total = 0.0
+        for u, best, counts in zip(data.u.split(PART), c.split(PART), ones.split(PART), strict=True):
+            squares = (model.normalised(u.to(self.device, self.dtype)) - model.field(best)).double().square()
+            total += float((squares * counts.to(self.device)[..., None]).sum())
+        return total / (data.u.numel() if data.mask is None else int(data.mask.sum()) * data.output_size)
+
     def forward(self, samples: Tensor, times: Tensor | None) -> Tensor:
-        """The loss of samples (b,) at times (s,), or at all of them."""
         inputs = self._take(self.inputs, samples)
         ic = None if self.ic is None else self.ic[samples]
-        target = self._take(self.target, samples if times is None else (samples[:, None], times[None]))
-        return (self.output(inputs, ic, times) - target).square().mean()
+        chosen = samples if times is None else (samples[:, None], times[None])
+        squares = (self._respond(inputs, ic, times) - self._take(self.target, chosen)).square()
+        return self._mean(squares, None if self.mask is None else self.mask[chosen])
 
-    def output(self, inputs: Tensor, ic: Tensor | None, times: Tensor | None) -> Tensor:
-        model = self.model
-        if not isinstance(model, Separable):
-            return call(model, inputs, ic)[:, _all(times)]
-        z = model.sensors(inputs) if self.scaled else inputs
-        c = model.coefficients(z, ic, times)
-        return model.basis.expand(c, _all(times)) if isinstance(model.basis, Trunk) else c
+    def _respond(self, inputs: Tensor, ic: Tensor | None, times: Tensor | None) -> Tensor:
+        if isinstance(self.model, Operator):
+            return self.model.respond(inputs, ic, times)
+        u = call(self.model, inputs, ic)
+        return u if times is None else u[:, times]
 
 
-def _all(times: Tensor | None) -> Tensor | slice:
-    return slice(None) if times is None else times
+class StretchesObjective(Objective):
+    """Successive steps from states seen in the data: u over the ``steps`` times after each drawn one."""
+
+    def __init__(self, model: Operator, data: Dataset, device: torch.device, lesson: Stretches) -> None:
+        super().__init__(model, data, device)
+        self.steps, self.first = lesson.steps, lesson.first
+        self.n_t = data.time.n - lesson.steps - lesson.first
+        if data.mask is not None and self.n_t > 0:
+            after = [data.mask[:, self.first + k :][:, : self.n_t] for k in range(1, self.steps + 1)]
+            self.share = float(torch.stack(after).double().mean())
+        if self.n_t < 1 or not self.share:
+            longest = data.time.n if data.lengths is None else int(data.lengths.max())
+            told = f"{lesson.steps} steps from time {lesson.first} on"
+            raise TinoError(f"{model_name(model)} learns over {told}, records have {longest} times")
+        with torch.no_grad():
+            self._settle(data.f, self._prepared(data.u, model.normalised))
+            self.memory = model.observe(data.f.to(self.device, self.dtype), data.u.to(self.device, self.dtype))
+
+    def forward(self, samples: Tensor, times: Tensor | None) -> Tensor:
+        starts = self.first + (torch.arange(self.n_t, device=self.device) if times is None else times)
+        rows, now = (v.flatten() for v in torch.broadcast_tensors(samples[:, None], starts[None]))
+        memory = _map(self.memory, lambda v: v[rows, now])
+        losses, model = [], self.model
+        assert isinstance(model, Operator)
+        for _ in range(self.steps):
+            now = now + 1
+            memory, u = model._step(memory, self._take(self.inputs, (rows, now)), now)
+            squares = (model.normalised(u) - self._take(self.target, (rows, now))).square()[:, None]
+            losses.append(self._mean(squares, None if self.mask is None else self.mask[rows, now][:, None]))
+        return torch.stack(losses).mean()
+
+
+def _map(memory: Any, change: Any) -> Any:
+    """Apply ``change`` to each tensor of a memory."""
+    if isinstance(memory, tuple):
+        return tuple(_map(part, change) for part in memory)
+    return None if memory is None else change(memory)
+
+
+def objective(model: nn.Module, lesson: Records | Stretches, data: Dataset, device: torch.device) -> Objective:
+    if isinstance(lesson, Stretches):
+        assert isinstance(model, Operator)
+        return StretchesObjective(model, data, device, lesson)
+    return RecordsObjective(model, data, device)

@@ -10,16 +10,14 @@ from tino.training.loop import Log
 
 @contextmanager
 def tensorboard_log(folder: Path | None) -> Iterator[Log | None]:
-    """A log for ``fit`` that writes into the folder; none without one."""
+    """A log for ``fit`` that writes into the folder; None without a folder."""
     if folder is None:
         yield None
         return
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise TinoError(
-            "TensorBoard is not installed: pip install 'tino[tensorboard]', or leave --tensorboard out"
-        ) from None
+        raise TinoError("TensorBoard is not installed: pip install 'tino[tensorboard]', or train without it") from None
     with SummaryWriter(str(folder)) as writer:
 
         def log(step: int, values: dict[str, float]) -> None:

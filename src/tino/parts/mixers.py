@@ -1,119 +1,139 @@
-"""Mixers: the first, linear layer of a branch, which decides what of the input a time may see.
+"""Mixers: the first, linear layer of a branch, which decides what each time may see of the input.
 
-Each maps z (b, t, m) to h (b, t, width), or to h at the chosen ``times`` (s,) alone, (b, s, width); the
-global one, whose answer does not depend on time, returns (b, 1, width). All keep weights (t, m, width). Each
-declares ``causal`` and ``time_invariant``, from which a model derives its own properties, ``why`` it is not
-time-invariant, and ``grid_only``: whether a time between two grid times means nothing to it (else it is seen as the
-last one before it).
+Each maps z (b, t, m) to h (b, t, width), or to h at only the chosen ``times`` (s,), (b, s, width); the global one,
+whose output does not depend on time, returns (b, 1, width). The causal ones do the same step by step, with a memory.
 """
+
+from abc import abstractmethod
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-
-def _weights(n_t: int, m: int, width: int) -> tuple[nn.Parameter, nn.Parameter]:
-    weight = torch.randn(n_t, m, width) * (n_t * m) ** -0.5  # tino.build scales them by the data
-    return nn.Parameter(weight), nn.Parameter(torch.zeros(width))
+from tino.operator import Properties
+from tino.parts.part import Part
 
 
-class GlobalMixer(nn.Module):
+class Mixer(Part):
+    """Weights (times, m, width); ``grid_only``: it is defined only at grid times."""
+
+    grid_only = False
+    weight: nn.Parameter
+
+    def __init__(self, n_t: int, m: int, width: int, lags: int, **more: int) -> None:
+        super().__init__(n_t=n_t, m=m, width=width, **more)
+        self.width = width
+        self.weight = nn.Parameter(torch.randn(lags, m, width) * (lags * m) ** -0.5)
+
+    @abstractmethod
+    def forward(self, z: Tensor, times: Tensor | None = None) -> Tensor: ...
+
+    def rest(self, b: int) -> Tensor:
+        """The memory of b records before their first input; for causal mixers."""
+        raise NotImplementedError
+
+    def step(self, memory: Tensor, z_i: Tensor, i: int) -> tuple[Tensor, Tensor]:
+        """The memory after i inputs and the next one (b, m) -> the new memory, and h_i (b, width)."""
+        raise NotImplementedError
+
+    def scale(self, norm: float, size: float) -> None:
+        """Scale the weights so that inputs of this L2 norm give h of this root mean square at the last time."""
+        self.weight.mul_(size / (norm * self.weight.std()))
+
+
+class GlobalMixer(Mixer):
     """h = Σ_k W_k f_k + c, over all times, past and future (eq_deepont)."""
 
-    causal = False
-    time_invariant = False
-    why = "its mixer sees the future"
-    grid_only = False
+    kind = "global"
+    properties = Properties(False, None, None, ("its mixer sees the future",))
 
     def __init__(self, n_t: int, m: int, width: int) -> None:
-        super().__init__()
-        self.weight, self.bias = _weights(n_t, m, width)
+        super().__init__(n_t, m, width, n_t)
+        self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, z: Tensor, times: Tensor | None = None) -> Tensor:
         return torch.addmm(self.bias, z.flatten(1), self.weight.flatten(0, 1))[:, None]
 
 
-class MaskedMixer(nn.Module):
+class MaskedMixer(Mixer):
     """h_i = Σ_{k <= i} W_k f_k + c: a running sum over time of a plain linear layer (eq_TC_DON)."""
 
-    causal = True
-    time_invariant = False
-    why = "its mixer has weights for each absolute time"
-    grid_only = False
+    kind = "masked"
+    properties = Properties(True, False, True, ("its mixer weights depend on absolute time",))
 
     def __init__(self, n_t: int, m: int, width: int) -> None:
-        super().__init__()
-        self.weight, self.bias = _weights(n_t, m, width)
+        super().__init__(n_t, m, width, n_t)
+        self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, z: Tensor, times: Tensor | None = None) -> Tensor:
         terms = torch.einsum("btm,tmh->tbh", z, self.weight[: z.shape[1]])
         h = torch.cumsum(terms, dim=0) + self.bias
         return (h if times is None else h[times]).transpose(0, 1)
 
+    def rest(self, b: int) -> Tensor:
+        """The running sum, (b, width)."""
+        return self.bias.expand(b, -1)
 
-class DelayMixer(nn.Module):
+    def step(self, memory: Tensor, z_i: Tensor, i: int) -> tuple[Tensor, Tensor]:
+        memory = memory + z_i @ self.weight[i]
+        return memory, memory
+
+
+class DelayMixer(Mixer):
     """h_i = Σ_l W_l f_{i-l} + c, with f = 0 before T_0: a causal convolution (eq_TINO_txy).
 
     Lags run from ``first_lag`` (0; the paper's derivation starts at 1) to n_t - 1. The weights are stored the
     oldest lag first, so that the weights met by f_0 ... f_i are one contiguous block: W_l = weight[-1 - l].
     """
 
-    causal = True
-    time_invariant = True
-    why = ""
+    kind = "delay"
     grid_only = True
 
     def __init__(self, n_t: int, m: int, width: int, first_lag: int = 0) -> None:
-        super().__init__()
+        super().__init__(n_t, m, width, n_t - first_lag, first_lag=first_lag)
         self.first_lag = first_lag
-        self.weight, self.bias = _weights(n_t - first_lag, m, width)
+        self.bias = nn.Parameter(torch.zeros(width))
 
-    def forward(self, z: Tensor, times: Tensor | None = None, route: str = "fft") -> Tensor:
-        """By the route of ``_delay``, or by a direct convolution, which is causal to the last bit."""
-        if route == "direct":
-            h = self._direct(z) + self.bias
-            return h if times is None else h[:, times]
+    def forward(self, z: Tensor, times: Tensor | None = None) -> Tensor:
         return _delay(z, self.weight, times, self.first_lag) + self.bias
 
-    def _direct(self, z: Tensor) -> Tensor:
-        lags = self.weight.shape[0]
-        padded = nn.functional.pad(z.transpose(1, 2), (lags - 1 + self.first_lag, -self.first_lag))
-        return nn.functional.conv1d(padded, self.weight.permute(2, 1, 0)).transpose(1, 2)
+    def rest(self, b: int) -> Tensor:
+        """The window of the past: zeros, (b, lags + first_lag, m), oldest first."""
+        return self.weight.new_zeros(b, len(self.weight) + self.first_lag, self.weight.shape[1])
 
-    def initial_state(self, b: int) -> Tensor:
-        """The past at T_0: zeros, (b, lags + first_lag, m), oldest first."""
-        lags, m, _ = self.weight.shape
-        return self.weight.new_zeros(b, lags + self.first_lag, m)
-
-    def step(self, z_i: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """One time step: z_i (b, m) and the past -> h_i (b, width) and the new past."""
-        state = torch.cat([state[:, 1:], z_i[:, None]], dim=1)
-        seen = state[:, : self.weight.shape[0]]
-        return seen.flatten(1) @ self.weight.flatten(0, 1) + self.bias, state
+    def step(self, memory: Tensor, z_i: Tensor, i: int) -> tuple[Tensor, Tensor]:
+        memory = torch.cat([memory[:, 1:], z_i[:, None]], dim=1)
+        return memory, memory[:, : len(self.weight)].flatten(1) @ self.weight.flatten(0, 1) + self.bias
 
 
-class LateMixer(nn.Module):
+class LateMixer(Mixer):
     """h_i = Σ_{k=1}^{i} W_{i-k} f_k: a delay without a bias that never sees f_0 (eq_causality_don).
 
-    Not time-invariant: a signal that starts with a jump at T_0 loses its first value, a later copy of it does not.
+    Not autonomous: its first step drops the input, later ones do not.
     """
 
-    causal = True
-    time_invariant = False
-    why = "its mixer leaves f(T_0) out"
+    kind = "late"
+    properties = Properties(True, False, True, ("its mixer ignores f(T_0)",))
     grid_only = True
 
     def __init__(self, n_t: int, m: int, width: int) -> None:
-        super().__init__()
-        self.weight, _ = _weights(n_t - 1, m, width)
+        super().__init__(n_t, m, width, n_t - 1)
 
     def forward(self, z: Tensor, times: Tensor | None = None) -> Tensor:
         return _delay(torch.cat([torch.zeros_like(z[:, :1]), z[:, 1:]], dim=1), self.weight, times)
 
+    def rest(self, b: int) -> Tensor:
+        """The window of the past, (b, lags, m)."""
+        return self.weight.new_zeros(b, *self.weight.shape[:2])
+
+    def step(self, memory: Tensor, z_i: Tensor, i: int) -> tuple[Tensor, Tensor]:
+        memory = torch.cat([memory[:, 1:], z_i[:, None] * (i > 0)], dim=1)
+        return memory, memory.flatten(1) @ self.weight.flatten(0, 1)
+
 
 def _delay(z: Tensor, weight: Tensor, times: Tensor | None, first_lag: int = 0) -> Tensor:
-    """Σ_l W_l z_{i-l}: all times by a zero-padded FFT; chosen times by one product each, but on a GPU by the FFT
-    too: there it is cheap, and reading the times would make the host wait."""
+    """Σ_l W_l z_{i-l}: all times by a zero-padded FFT; chosen times by one product each, but on a GPU also by
+    the FFT: there it is cheap, and reading the times would make the host wait."""
     if times is not None and z.device.type == "cpu":
         return _DelayAt.apply(z, weight, times.tolist(), first_lag)  # pyright: ignore[reportReturnType]
     t = z.shape[1]
@@ -123,9 +143,9 @@ def _delay(z: Tensor, weight: Tensor, times: Tensor | None, first_lag: int = 0) 
 
 
 class _DelayFft(torch.autograd.Function):
-    """The delay sum at all times: a zero-padded FFT over time, one small product a frequency, and back.
+    """The delay sum at all times: a zero-padded FFT over time, one small product per frequency, and the inverse FFT.
 
-    Both spectra are kept for the way back, where sums over time turn into products with their conjugates.
+    Both spectra are kept for the backward pass, where sums over time become products with their conjugates.
     """
 
     @staticmethod
@@ -148,7 +168,7 @@ class _DelayFft(torch.autograd.Function):
 
 
 def _spectrum(values: Tensor, n: int) -> Tensor:
-    """(b, t, m) -> its FFT over n times, (f, b, m), each frequency a matrix in one piece."""
+    """(b, t, m) -> its FFT over n times, (f, b, m), each frequency a contiguous matrix."""
     return torch.fft.rfft(values.transpose(1, 2), n).permute(2, 0, 1).contiguous()
 
 

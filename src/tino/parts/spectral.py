@@ -5,11 +5,13 @@ import math
 import torch
 from torch import Tensor, nn
 
-JOINED = 256  # points of the last two axes, up to which a GPU takes both by one product
+from tino.parts.part import FromGrid
+
+JOINED = 256  # up to this many points on the last two axes, a GPU transforms both by one product
 
 
 class PointLinear(nn.Linear):
-    """W v + c at every point, the channels staying where they are: v (b, i, ...) -> (b, o, ...)."""
+    """W v + c at every point, without moving the channel axis: v (b, i, ...) -> (b, o, ...)."""
 
     def forward(self, input: Tensor) -> Tensor:
         points = input.flatten(2)
@@ -17,13 +19,13 @@ class PointLinear(nn.Linear):
         return v.unflatten(2, input.shape[2:])
 
 
-class SpectralConv(nn.Module):
+class SpectralConv(FromGrid):
     """y = F⁻¹(R · F x) on the kept modes, in one to four dimensions: x (b, c, n_1, ..., n_d) -> the same shape.
 
     Along the last axis the modes 0 .. k_d - 1 are kept, along the others k_i of each sign; modes above an axis's
     Nyquist are clamped. Instead of full FFTs and a spectrum filled with zeros, one real matrix of cosines and sines
-    takes an axis to its kept modes, and its transpose back. Real and imaginary parts lie beside the axis whose turn it
-    is, so that nothing is rearranged between two products.
+    takes an axis to its kept modes, and its transpose back. Real and imaginary parts are stored next to the axis
+    being transformed, so that nothing is rearranged between two products.
     """
 
     def __init__(self, channels: int, sizes: tuple[int, ...], modes: tuple[int, ...]) -> None:
@@ -32,50 +34,47 @@ class SpectralConv(nn.Module):
         half = min(modes[-1], sizes[-1] // 2 + 1)
         whole = [min(k, n // 2) for k, n in zip(modes[:-1], sizes[:-1], strict=True)]
         self.kept = (*[2 * k for k in whole], half)
-        # R as one product reads it, (modes, i, 2 o), real parts before imaginary: turning it around in every step would
-        # cost more than the product where there are many modes
+        # R as one product reads it, (modes, i, 2 o), real parts before imaginary: with many modes, rearranging it in
+        # every step would cost more than the product
         self.weight = nn.Parameter(1 / channels * torch.rand(math.prod(self.kept), channels, 2 * channels))
-        numbers = [*[torch.cat([torch.arange(k), torch.arange(-k, 0)]) for k in whole], torch.arange(half)]
-        for axis, (n, k) in enumerate(zip(sizes, numbers, strict=True)):
+        self.stages = [(str(axis), math.prod(sizes[axis + 1 :])) for axis in range(len(sizes))]  # and values after each
+        joins = len(sizes) > 2 and math.prod(sizes[-2:]) <= JOINED
+        self.joined_stages = [*self.stages[:-2], ("joined", 1)] if joins else self.stages
+        self.register_computed()
+
+    def computed(self) -> dict[str, Tensor]:
+        """The matrices of each axis, forward and inverse, and of the last two axes together if they are joined."""
+        found: dict[str, Tensor] = {}
+        for axis, (n, kept) in enumerate(zip(self.sizes, self.kept, strict=True)):
+            last = axis == len(self.sizes) - 1
+            k = torch.arange(kept) if last else torch.cat([torch.arange(kept // 2), torch.arange(-(kept // 2), 0)])
             there = _waves(n, k, real=axis == 0)
             back = there.T / n
-            if axis == len(sizes) - 1:  # a mode of the last axis stands for its conjugate too
+            if last:  # a mode of the last axis also stands for its conjugate
                 back = back * torch.where((k > 0) & (2 * k != n), 2.0, 1.0).double().repeat_interleave(2)
-            self.register_buffer(f"there_{axis}", there, persistent=False)  # in float64, used in the input's precision
-            self.register_buffer(f"back_{axis}", back.contiguous(), persistent=False)
-        self.stages = [(str(axis), math.prod(sizes[axis + 1 :])) for axis in range(len(sizes))]  # and values after each
-        self.joined_stages = self.stages
-        if len(sizes) > 2 and math.prod(sizes[-2:]) <= JOINED:
+            found |= {f"there_{axis}": there, f"back_{axis}": back.contiguous()}
+        if self.joined_stages is not self.stages:
             last = self.stages[-2:]
-            for way, stages, count in (("there", last, sizes), ("back", last[::-1], self.kept)):
+            for way, stages, count in (("there", last, self.sizes), ("back", last[::-1], self.kept)):
                 v = unit = torch.eye(2 * math.prod(count[-2:]), dtype=torch.float64)
-                for stage in stages:
-                    v = self._along(way, stage, v)
-                self.register_buffer(f"{way}_joined", v.view(len(unit), -1).T.contiguous(), persistent=False)
-            self.joined_stages = [*self.stages[:-2], ("joined", 1)]
+                for name, after in stages:
+                    v = _along(found[f"{way}_{name}"], after, v)
+                found[f"{way}_joined"] = v.view(len(unit), -1).T.contiguous()
+        return found
 
     def forward(self, x: Tensor) -> Tensor:
-        with torch.autocast(x.device.type, enabled=False):  # a sum over a grid wants more digits than bfloat16 has
+        with torch.autocast(x.device.type, enabled=False):  # a sum over a grid needs more digits than bfloat16 has
             return self._apply_modes(x.float() if x.dtype in (torch.bfloat16, torch.float16) else x, x.is_cuda)
 
     def _apply_modes(self, x: Tensor, joined: bool) -> Tensor:
-        """With ``joined`` axes by fewer, larger products of more operations, as a GPU likes them."""
+        """With ``joined`` axes, fewer and larger products with more operations, which suits a GPU."""
         v, stages = x, self.joined_stages if joined else self.stages
-        for stage in stages:
-            v = self._along("there", stage, v)
+        for name, after in stages:
+            v = _along(getattr(self, f"there_{name}").to(v.dtype), after, v)
         v = self._mix(v.view(*x.shape[:2], -1, 2))
-        for stage in reversed(stages):
-            v = self._along("back", stage, v)
+        for name, after in reversed(stages):
+            v = _along(getattr(self, f"back_{name}").to(v.dtype), after, v)
         return v.view(x.shape)
-
-    def _along(self, way: str, stage: tuple[str, int], v: Tensor) -> Tensor:
-        """Multiply one axis by its matrix (new, old): (before, old, after) -> (before, new, after)."""
-        name, after = stage
-        matrix = getattr(self, f"{way}_{name}").to(v.dtype)
-        if after == 1:
-            return v.reshape(-1, matrix.shape[1]) @ matrix.T
-        v = v.reshape(-1, matrix.shape[1], after)
-        return torch.bmm(matrix.expand(len(v), -1, -1), v)
 
     def _mix(self, v: Tensor) -> Tensor:
         """R v, one product for each mode: (b, i, modes, 2) -> (b, o, modes, 2)."""
@@ -86,7 +85,7 @@ class SpectralConv(nn.Module):
         return v.view(modes, b, 2, c).permute(1, 3, 0, 2)
 
     def complex_weight(self) -> Tensor:
-        """R as it is written, complex (i, o, k_1, ..., k_d)."""
+        """R in its usual form, complex (i, o, k_1, ..., k_d)."""
         real, imag = self.weight.detach().chunk(2, -1)
         return torch.complex(real, imag).permute(1, 2, 0).unflatten(-1, self.kept)
 
@@ -97,3 +96,11 @@ def _waves(n: int, k: Tensor, real: bool) -> Tensor:
     cos, sin = torch.cos(angle), torch.sin(angle)
     of_real, of_imag = torch.stack([cos, -sin], 1).flatten(0, 1), torch.stack([sin, cos], 1).flatten(0, 1)
     return of_real if real else torch.cat([of_real, of_imag], 1)
+
+
+def _along(matrix: Tensor, after: int, v: Tensor) -> Tensor:
+    """Multiply one axis by its matrix (new, old): (before, old, after) -> (before, new, after)."""
+    if after == 1:
+        return v.reshape(-1, matrix.shape[1]) @ matrix.T
+    v = v.reshape(-1, matrix.shape[1], after)
+    return torch.bmm(matrix.expand(len(v), -1, -1), v)

@@ -1,0 +1,72 @@
+"""Channels: what is measured at each point, by name and unit.
+
+Values of c channels at x points are stored flat, (..., c x), channel after channel: one channel of a field is (..., x),
+channels of a time-only signal are (..., c).
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tino.errors import TinoError
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A name such as force, and a unit such as N; the unit may be left out."""
+
+    name: str
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} [{self.unit}]" if self.unit else self.name
+
+
+Channels = tuple[Channel, ...]
+INPUT: Channels = (Channel("f"),)
+OUTPUT: Channels = (Channel("u"),)
+
+
+def numbered(default: Channels, count: int) -> Channels:
+    """Names where none are given: f, or f1, f2, ..."""
+    (only,) = default
+    return default if count == 1 else tuple(Channel(f"{only.name}{i}") for i in range(1, count + 1))
+
+
+def channels_record(channels: Channels) -> list[dict[str, str]]:
+    return [asdict(channel) for channel in channels]
+
+
+def channels_from_record(record: Any) -> Channels:
+    try:
+        return tuple(Channel(str(one["name"]), str(one["unit"])) for one in record)
+    except (TypeError, KeyError) as error:
+        raise TinoError(f"{record!r} does not describe channels: expected a list of names and units") from error
+
+
+def split_channels(values: Tensor, count: int) -> Tensor:
+    """(..., c x) -> (..., c, x)."""
+    return values.unflatten(-1, (count, -1))
+
+
+def channel_sizes(values: Tensor, count: int, mask: Tensor | None = None) -> Tensor:
+    """The root mean square of each channel of (n, t, c x) over the valid times, (c,), in float64.
+
+    A channel that is zero throughout has size 1: it is not scaled.
+    """
+    parts = values.split(64) if mask is None else values[mask][None].split(4096, 1)
+    squares = torch.stack([split_channels(part, count).double().square().sum((0, 1, 3)) for part in parts])
+    times = values.shape[0] * values.shape[1] if mask is None else int(mask.sum())
+    sizes = (squares.sum(0) / (times * (values.shape[-1] // count))).sqrt()
+    return torch.where(sizes > 0, sizes, 1.0)
+
+
+def check_channels(channels: Sequence[Channel], word: str) -> None:
+    if not channels or not all(isinstance(channel, Channel) for channel in channels):
+        raise TinoError(f"the {word} channels are {channels!r}, expected a tuple of tino.Channel(name, unit)")
+    names = [channel.name for channel in channels]
+    if len(set(names)) < len(names):
+        raise TinoError(f"the {word} channels {', '.join(names)} share a name: give each its own")

@@ -1,0 +1,158 @@
+"""What an operator was built for: its name, its data's name, and the grids and channels of its inputs and outputs."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tino.channels import INPUT, OUTPUT, Channels
+from tino.data import Dataset, grids_from_record, grids_record
+from tino.errors import TinoError, TinoWarning
+from tino.grids import Grid, Periodic, TimeGrid
+
+ON_GRID = 1e-4  # of a step: a time this close to a grid time counts as one, in float32 too
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The border of an operator: f (b, t, m) and ic (b, k) come in, u (b, t, x) goes out."""
+
+    model: str
+    problem: str
+    time: TimeGrid
+    inputs: Grid
+    outputs: Grid
+    state: int = 0  # numbers in the initial state; 0: not an input
+    input_channels: Channels = INPUT
+    output_channels: Channels = OUTPUT
+
+    @staticmethod
+    def of(name: str, train: Dataset) -> "Frame":
+        state = 0 if train.ic is None else train.ic.shape[1]
+        if not state and "windows" in train.meta:
+            raise TinoError(f"{train.name} is cut into windows, which start from different states: give them as ic")
+        channels = (train.input_channels, train.output_channels)
+        return Frame(name, train.name, train.time, train.inputs, train.outputs, state, *channels)
+
+    @property
+    def input_size(self) -> int:
+        """m: numbers in the input at one time."""
+        return len(self.input_channels) * self.inputs.size
+
+    @property
+    def output_size(self) -> int:
+        """x: numbers in the output at one time."""
+        return len(self.output_channels) * self.outputs.size
+
+    # -- its record ----------------------------------------------------------------------------------------
+
+    def record(self) -> dict[str, Any]:
+        return {"model": self.model, "problem": self.problem, "state": self.state, **grids_record(self)}
+
+    @staticmethod
+    def from_record(record: Mapping[str, Any]) -> "Frame":
+        return Frame(**{**record, **grids_from_record(record)})
+
+    # -- checks --------------------------------------------------------------------------------------------
+
+    def check_input(self, f: Tensor) -> None:
+        m = self.input_size
+        if f.ndim != 3 or f.shape[2] != m:
+            given = f"{f.shape[-1]} sensors" if f.ndim == 3 else f"shape {tuple(f.shape)}"
+            raise TinoError(f"f has {given}, the model was built for (b, {self.time.n}, {m})")
+
+    def check_state(self, ic: Tensor | None, samples: int | None = None) -> None:
+        given, expected = 0 if ic is None else ic.shape[-1], self.state
+        if expected and ic is None:
+            raise TinoError(f"{self.model} takes an initial state of {expected} numbers, give it as ic")
+        if given != expected:
+            raise TinoError(f"the initial state has {given} numbers, the model was built for {expected}")
+        if ic is not None and samples is not None and (ic.ndim != 2 or len(ic) != samples):
+            raise TinoError(
+                f"ic has shape {tuple(ic.shape)}, expected ({samples}, {expected}): f has {samples} samples"
+            )
+
+    def check_data(self, data: Dataset, any_length: bool) -> None:
+        """Check that the data have the model's grids, channels and initial states."""
+        for name in ("inputs", "outputs"):
+            if getattr(data, name) != getattr(self, name):
+                given = f"the data's {name} grid is {getattr(data, name)}"
+                raise TinoError(f"{given}, the model was built for {getattr(self, name)}")
+            key, word = f"{name[:-1]}_channels", f"{name[:-1]} channels"
+            have, want = ([channel.name for channel in getattr(side, key)] for side in (data, self))
+            if len(have) != len(want):
+                raise TinoError(f"the data have {len(have)} {word}, the model was built for {len(want)}")
+            if have != want and sorted(have) == sorted(want):
+                order = f"the data's {word} are {', '.join(have)}"
+                raise TinoError(f"{order}; the model was built for this order: {', '.join(want)}")
+            units = [[channel.unit for channel in getattr(side, key)] for side in (data, self)]
+            if units[0] != units[1]:
+                warnings.warn(
+                    f"the data's {word} are in {units[0]}, the model's in {units[1]}", TinoWarning, stacklevel=4
+                )
+        same_step = abs(data.time.step - self.time.step) <= 1e-9 * self.time.step
+        if not (data.time == self.time or (any_length and same_step)):
+            raise TinoError(f"the data's time grid is {data.time}, the model was built for {self.time}")
+        self.check_state(data.ic)
+
+    # -- places on the grids -------------------------------------------------------------------------------
+
+    def time_index(self, t: Tensor) -> Tensor:
+        """The indices of the times t on the grid, (s,); a time off the grid is an error."""
+        place = (t.double() - self.time.start) / self.time.step
+        index = place.round().long()
+        off = (place - index).abs() > ON_GRID
+        if bool(off.any()):
+            given, near = float(t[off][0]), self.time.start + int(index[off][0]) * self.time.step
+            rule = f"{self.model} can be queried only at grid times"
+            raise TinoError(f"{rule}; {given:g} is not one, the nearest is {near:g}")
+        return index
+
+    def last_index(self, t: Tensor) -> Tensor:
+        """The last grid time t_i <= t of each, (s,)."""
+        place = (t.double() - self.time.start) / self.time.step
+        return (place + ON_GRID).floor().long().clamp(min=0)
+
+    def point_index(self, y: Tensor) -> Tensor:
+        """The indices of the outputs at the points y (q, d), (c q,); a point off the grid is an error."""
+        points = self.outputs.points
+        distance = torch.cdist(y.double(), points)
+        size, index = distance.min(1)
+        spacing = float((points.amax(0) - points.amin(0)).max()) / len(points) if points.shape[1] else 1.0
+        if bool((size > 1e-3 * spacing).any()):
+            given = y[size > 1e-3 * spacing][0].tolist()
+            raise TinoError(f"{self.model} is defined only at the grid points; {given} is not one of them")
+        blocks = torch.arange(len(self.output_channels)) * self.outputs.size
+        return (blocks[:, None] + index).flatten()
+
+    def times_within(self, t: Any, known: int) -> Tensor:
+        """The requested times in a record of ``known`` times, (s,) float64 on the CPU; all of them if t is None."""
+        stop = self.time.start + (known - 1) * self.time.step
+        if t is None:
+            return self.time.start + torch.arange(known, dtype=torch.float64) * self.time.step
+        t = torch.as_tensor(t, dtype=torch.float64, device="cpu")
+        if t.ndim != 1 or len(t) == 0:
+            raise TinoError(f"t has shape {tuple(t.shape)}, expected (s,) with one time or more")
+        slack = ON_GRID * self.time.step
+        if not bool(((t >= self.time.start - slack) & (t <= stop + slack)).all()):
+            asked = f"t reaches from {float(t.min()):g} to {float(t.max()):g}"
+            raise TinoError(f"{asked}, this record covers [{self.time.start:g}, {stop:g}]")
+        return t
+
+    def points_within(self, y: Tensor | None) -> Tensor:
+        """The requested points, (q, d) float64 on the CPU; the grid's if y is None."""
+        points = self.outputs.points
+        y = points if y is None else torch.as_tensor(y, dtype=torch.float64, device="cpu")
+        if y.ndim != 2 or y.shape[1] != points.shape[1] or not bool(torch.isfinite(y).all()):
+            raise TinoError(f"y has shape {tuple(y.shape)}, expected finite coordinates (points, {points.shape[1]})")
+        if not points.shape[1]:
+            return y
+        low, high = points.amin(0), points.amax(0)
+        if isinstance(self.outputs, Periodic):
+            y, high = y.remainder(self.outputs.length), torch.full_like(high, self.outputs.length)
+        if not bool(((y >= low - 1e-6) & (y <= high + 1e-6)).all()):
+            raise TinoError(f"y leaves the domain, which reaches from {low.tolist()} to {high.tolist()}")
+        return y

@@ -1,1 +1,0 @@
-"""The parts models are composed of."""

@@ -1,0 +1,47 @@
+"""What the networks on a space-time grid share: their border, their record, and what they require of the data."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from torch import Tensor
+
+from tino.data import Dataset
+from tino.errors import TinoError
+from tino.frame import Frame
+from tino.grids import Point
+from tino.operator import Operator
+from tino.parts.spacetime import SpaceTime
+
+
+class OnGrid(Operator):
+    """An operator that maps channels on the grid to channels on the grid; ``sizes`` are what it was made with."""
+
+    def __init__(self, frame: Frame, sizes: dict[str, Any]) -> None:
+        super().__init__()
+        self.frame, self.sizes = frame, sizes
+        self.border = SpaceTime(frame, sizes["clock"])
+
+    def normalised(self, u: Tensor) -> Tensor:
+        return self.border.normalised(u)
+
+    def record(self) -> dict[str, Any]:
+        return self.sizes
+
+    @classmethod
+    def from_record(cls, frame: Frame, record: Mapping[str, Any]) -> Self:
+        return cls(frame, **record)
+
+    def normalisation(self) -> dict[str, Any]:
+        return {"input_scale": self.border.scale_in.tolist(), "output_scale": self.border.scale_out.tolist()}
+
+
+def grid_frame(name: str, train: Dataset) -> Frame:
+    """The frame of a network on the grid; an error if the data do not suit it."""
+    if train.inputs != train.outputs and not isinstance(train.inputs, Point):
+        raise TinoError(
+            f"{name} needs inputs and outputs on one grid, {train.name} has {train.inputs} and {train.outputs}"
+        )
+    frame = Frame.of(name, train)
+    if frame.state not in (0, frame.output_size):
+        raise TinoError(f"{name} takes an initial state on the output points ({frame.output_size}), got {frame.state}")
+    return frame

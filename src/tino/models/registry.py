@@ -1,0 +1,83 @@
+"""The models by name, and the one function that builds them from data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+
+from tino.data import Dataset
+from tino.errors import TinoError, unknown
+from tino.operator import Operator
+
+Builder = Callable[[str, Dataset], Operator]  # a frozen dataclass, whose fields are the options of ``build``
+
+
+@dataclass(frozen=True)
+class Suits:
+    """Data for which a model is the one to begin with: their properties, and whether the outputs are in space."""
+
+    space: bool
+    causal: bool = True
+    autonomous: bool = True
+    at_rest: bool = True
+    one_grid: bool | None = None  # inputs and outputs on the same grid; None: either
+
+
+@dataclass(frozen=True)
+class Model:
+    """An entry: the class, how to build it from data, and what it is."""
+
+    kind: type[Operator]
+    builder: Builder
+    title: str
+    equation: str = ""  # its label in the paper
+    own: bool = False  # the paper's own models, coloured in figures
+    suits: tuple[Suits, ...] = ()
+
+
+MODELS: dict[str, Model] = {}
+
+
+def register_model(name: str, model: Model) -> None:
+    """Register a model for ``build`` and ``load``, the command line, benches and the contract tests."""
+    MODELS[name] = model
+
+
+def model_entry(name: str) -> Model:
+    """The entry of that name, or an error with the nearest known one."""
+    if name not in MODELS:
+        raise unknown("model", name, MODELS)
+    return MODELS[name]
+
+
+def build(name: str, train: Dataset, seed: int = 0, **options: Any) -> Operator:
+    """A fresh model by name, its sizes, bases and scales taken from the training data, its weights from the seed.
+
+    Options replace the builder's sizes, such as ``modes=64`` or ``first_lag=1`` for a delay.
+    """
+    builder = model_entry(name).builder
+    if options:
+        known = [field.name for field in fields(builder)]  # pyright: ignore
+        if wrong := [option for option in options if option not in known]:
+            raise TinoError(f"{name} has no option '{wrong[0]}': it takes {', '.join(known)}")
+        builder = replace(builder, **options)  # pyright: ignore
+    for word, values in (("inputs", train.f), ("outputs", train.u)):
+        if not values.any():
+            raise TinoError(f"the {word} of {train.name} are all zero: there is nothing to learn from")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = builder(name, train)
+    model.check_data(train)
+    return model
+
+
+def model_to_begin_with(data: Dataset, causal: bool, autonomous: bool, at_rest: bool) -> str:
+    """The first registered model that suits data with these properties."""
+    for name, model in MODELS.items():
+        for suits in model.suits:
+            found = (bool(data.outputs.shape), causal, autonomous or not causal, at_rest or not (causal and autonomous))
+            same_grid = suits.one_grid in (None, data.inputs == data.outputs)
+            if found == (suits.space, suits.causal, suits.autonomous, suits.at_rest) and same_grid:
+                return name
+    raise TinoError("no registered model suits these data")

@@ -1,0 +1,305 @@
+"""The contract: what the rest of tino may ask of an operator, and nothing else.
+
+- the whole record: ``u = model(f, ic)``;
+- step by step, for every causal operator: ``state, u_0 = model.start(f_0, ic)``, then ``state, u_i = model.step(state,
+  f_i)``, the same numbers to rounding;
+- what it is: ``properties``;
+- how it learns: ``solve`` in closed form, ``learning`` by gradients;
+- its record on disk: ``record`` and ``from_record``.
+
+f is (b, t, m), u is (b, t, x), ic is (b, k); m and x count all channels at all points (``Frame``). A new kind of
+operator implements the abstract methods; if it is causal, ``rest`` and ``_step`` too.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from tino.data import Dataset, check_values
+from tino.errors import TinoError
+from tino.files import whole_file, write_json
+from tino.frame import Frame
+
+WEIGHTS, RECORD = "model.safetensors", "model.json"
+MODEL_FORMAT = 5  # the frame with its channels, and every size of every part
+
+
+@dataclass(frozen=True)
+class Properties:
+    """What an operator, or a part of one, promises; None where it promises nothing.
+
+    causal: no output depends on later inputs. autonomous: the step depends on neither i nor a counter in memory.
+    at rest: zero input leaves the start state unchanged. Time-invariant means all three.
+    """
+
+    causal: bool | None = None
+    autonomous: bool | None = None
+    at_rest: bool | None = None
+    reasons: tuple[str, ...] = ()  # why a property fails
+
+    @property
+    def time_invariant(self) -> bool | None:
+        return _all((self.causal, self.autonomous, self.at_rest))
+
+    @staticmethod
+    def of_parts(parts: Sequence["Properties"]) -> "Properties":
+        """A composite has a property if all of its parts have it.
+
+        For a chain of parts, at rest also requires that the parts before a memory map zero to zero.
+        """
+        return Properties(
+            _all([part.causal for part in parts]),
+            _all([part.autonomous for part in parts]),
+            _all([part.at_rest for part in parts]),
+            tuple(dict.fromkeys(reason for part in parts for reason in part.reasons)),
+        )
+
+
+POINTWISE = Properties(True, True, True)  # of a part that treats each time separately
+
+
+def _all(values: Sequence[bool | None]) -> bool | None:
+    return False if False in values else None if None in values else True
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of a step-by-step run.
+
+    ``memory`` is what the operator keeps of the past: real tensors (b, ...) whose shapes never change, nested in tuples
+    with a tensor first.
+    """
+
+    i: int  # inputs read so far; an autonomous operator ignores it
+    memory: Any
+
+
+@dataclass(frozen=True)
+class Records:
+    """Learn by gradients of the error over whole records, at random samples and times."""
+
+    share: float = 1.0  # fraction of the training
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Learn by gradients of the error of u over successive steps, from states at random samples and times."""
+
+    steps: int = 1  # 1: pairs of successive states; more: unrolled
+    first: int = 0  # the first time at which the data show the state
+    share: float = 1.0
+
+
+class Operator(nn.Module, ABC):
+    """A map from f (b, t, m), and perhaps an initial state ic (b, k), to u (b, t, x)."""
+
+    frame: Frame
+
+    # -- the whole record ----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def forward(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
+        """u (b, t, x). It checks only shapes (``check_shapes``), so that nothing waits for a device."""
+
+    # -- step by step --------------------------------------------------------------------------------------
+
+    def start(self, f_0: Tensor, ic: Tensor | None = None) -> tuple[State, Tensor]:
+        """The first input (b, m) -> the state after it, and u_0 (b, x)."""
+        if not self.properties.causal:
+            raise TinoError(f"{self.frame.model} cannot run step by step: it is not causal")
+        self.check_shapes(f_0[:, None], ic)
+        memory, u = self._first(self.rest(len(f_0), ic), f_0)
+        return State(1, memory), u
+
+    def step(self, state: State, f_i: Tensor) -> tuple[State, Tensor]:
+        """The next input (b, m) -> the state after it, and u_i (b, x)."""
+        self.frame.check_input(f_i[:, None])
+        if len(f_i) != (rows := _rows(state.memory)):
+            raise TinoError(f"f has {len(f_i)} samples, but the state has {rows}")
+        self._check_length(state.i + 1, "the stream")
+        memory, u = self._step(state.memory, f_i, state.i)
+        return State(state.i + 1, memory), u
+
+    def run(self, state: State, f: Tensor) -> tuple[State, Tensor]:
+        """A block of inputs (b, n, m), step by step -> the state after them, and u (b, n, x)."""
+        answers = [f.new_zeros(len(f), 0, self.frame.output_size)]
+        for f_i in f.unbind(1):
+            state, u = self.step(state, f_i)
+            answers.append(u[:, None])
+        return state, torch.cat(answers, 1)
+
+    def by_steps(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
+        """The whole record, step by step: a ``forward`` for operators without a faster one."""
+        state, u_0 = self.start(f[:, 0], ic)
+        return torch.cat([u_0[:, None], self.run(state, f[:, 1:])[1]], 1)
+
+    def rest(self, b: int, ic: Tensor | None) -> Any:
+        """The memory of b records before their first input."""
+        raise NotImplementedError(f"{type(self).__name__} has no rest: a causal operator needs one")
+
+    def _first(self, memory: Any, f_0: Tensor) -> tuple[Any, Tensor]:
+        """The first step. Override it if it differs from the later ones, as in a flow from u_0."""
+        return self._step(memory, f_0, 0)
+
+    def _step(self, memory: Any, f_i: Tensor, i: int | Tensor) -> tuple[Any, Tensor]:
+        """The memory after i inputs and the next one (b, m) -> the new memory, and u_i (b, x).
+
+        With ``Stretches``, i may differ between rows, (b,).
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no _step: a causal operator needs one")
+
+    # -- what it is ----------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def properties(self) -> Properties:
+        """Derived from the parts."""
+
+    @property
+    def longest(self) -> int | None:
+        """The number of times in the longest record it accepts; None: any length."""
+        return None if self.properties.causal and self.properties.autonomous else self.frame.time.n
+
+    # -- how it learns -------------------------------------------------------------------------------------
+
+    learning: tuple[Records | Stretches, ...] = (Records(),)  # in this order; empty: closed form only
+
+    def solve(self, train: Dataset) -> None:
+        """Fit what can be fitted in closed form. Called once, before gradient training; may change sizes."""
+
+    # For ``Records``: inputs and targets are prepared once, by ``encode`` and ``target``; a step compares ``respond``
+    # with the target. A target is the outputs, ``normalised``, or their coefficients on an orthonormal basis;
+    # ``field`` is the inverse.
+
+    def normalised(self, u: Tensor) -> Tensor:
+        """Outputs as the loss weighs them: with several channels, each is divided by its size."""
+        return u
+
+    def encode(self, f: Tensor) -> Tensor:
+        """The inputs of ``respond``."""
+        return f
+
+    def target(self, u: Tensor) -> Tensor:
+        return self.normalised(u)
+
+    def field(self, c: Tensor) -> Tensor:
+        return c
+
+    def respond(self, z: Tensor, ic: Tensor | None, times: Tensor | None) -> Tensor:
+        """The prediction to compare with the target, from encoded inputs, at times (s,) or at all times."""
+        u = self.normalised(call(self, z, ic))
+        return u if times is None else u[:, times]
+
+    def observe(self, f: Tensor, u: Tensor) -> Any:
+        """For ``Stretches``: the memory after each input, as seen in the data: tensors (b, t, ...) nested in tuples."""
+        raise TinoError(f"{self.frame.model} does not learn from successive states")
+
+    # -- its record on disk --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def record(self) -> dict[str, Any]:
+        """Every size it was made with, as plain JSON values; the frame and the weights are saved separately."""
+
+    @classmethod
+    @abstractmethod
+    def from_record(cls, frame: Frame, record: Mapping[str, Any]) -> Self:
+        """The operator that ``record`` described, before its weights are loaded."""
+
+    def normalisation(self) -> dict[str, Any]:
+        """The scales, for people who read the record; the model's own copies are among its weights."""
+        return {}
+
+    # -- other times and points ----------------------------------------------------------------------------
+
+    def query(
+        self, f: Tensor, t: Tensor | Sequence[float] | None = None, y: Tensor | None = None, ic: Tensor | None = None
+    ) -> Tensor:
+        """u at times t (s,) and points y (q, d): (b, s, q). Left out: all times of f, all grid points.
+
+        The parts decide what is possible off the grid: a learned basis works at any point of the domain, a network of t
+        at any time, a delay only at grid times. Several channels follow one another.
+        """
+        f, ic, given = self.at_the_border(f, ic)
+        times, points = self.frame.times_within(t, f.shape[1]), self.frame.points_within(y)
+        with torch.no_grad():
+            return self._query(f, ic, times, points).to(given)
+
+    def _query(self, f: Tensor, ic: Tensor | None, t: Tensor, y: Tensor) -> Tensor:
+        """Only on the grid, unless an operator overrides it."""
+        return call(self, f, ic)[:, self.frame.time_index(t)][:, :, self.frame.point_index(y)]
+
+    # -- checks at the border ------------------------------------------------------------------------------
+
+    def check_shapes(self, f: Tensor, ic: Tensor | None) -> None:
+        """Check only shapes."""
+        self.frame.check_input(f)
+        n_t, given = self.frame.time.n, f.shape[1]
+        if not self.properties.causal and given != n_t:
+            raise TinoError(f"f has {given} times, the model was built for {n_t}")
+        self._check_length(given, "f")
+        self.frame.check_state(ic, len(f))
+
+    def _check_length(self, given: int, what: str) -> None:
+        longest = self.longest
+        if given < 1 or (longest is not None and given > longest):
+            why = "; ".join(self.properties.reasons)
+            limit = f"{self.frame.model} takes {'1 or more' if longest is None else f'1 to {longest}'} times"
+            raise TinoError(f"{what} has {given} times, {limit}{f': {why}' if why else ''}")
+
+    def check_data(self, data: Dataset) -> None:
+        """Check that the data have grids, channels, initial states and lengths the operator accepts."""
+        self.frame.check_data(data, any_length=self.longest is None)
+        if data.lengths is not None and not self.properties.causal:
+            raise TinoError(f"{self.frame.model} needs records of equal length: it is not causal")
+
+    def at_the_border(self, f: Tensor, ic: Tensor | None) -> tuple[Tensor, Tensor | None, torch.device]:
+        """Inputs checked (shape, dtype, NaN), moved to the operator's device and dtype, with their original device."""
+        if not isinstance(f, Tensor):
+            raise TinoError(f"f must be a torch tensor, got {type(f).__name__}: wrap arrays in torch.as_tensor")
+        self.check_shapes(f, ic)
+        check_values(f, "f")
+        if ic is not None:
+            check_values(ic, "ic")
+        at = numbers(self)
+        return f.to(at), None if ic is None else ic.to(at), f.device
+
+    def save(self, folder: str | Path) -> None:
+        """Write the weights, then the record that names them, each whole or not at all; ``tino.load`` reads both."""
+        tensors = {name: t.detach().cpu().contiguous() for name, t in self.state_dict().items()}
+        with whole_file(Path(folder) / WEIGHTS) as part:
+            part.write_bytes(safetensors.torch.save(tensors))
+        record = {"frame": self.frame.record(), "sizes": self.record(), "normalisation": self.normalisation()}
+        write_json(Path(folder) / RECORD, {"format": MODEL_FORMAT, **record})
+
+
+def _rows(memory: Any) -> int:
+    """The number of records in a memory."""
+    while isinstance(memory, tuple):
+        memory = memory[0]
+    return len(memory)
+
+
+def numbers(model: nn.Module, default: Tensor | None = None) -> Tensor:
+    """A floating-point tensor of the model, for its device and dtype; the default if the model has none."""
+    found: Iterator[Tensor] = (v for v in chain(model.parameters(), model.buffers()) if v.is_floating_point())
+    return next(found, torch.empty(0) if default is None else default)
+
+
+def model_name(model: nn.Module) -> str:
+    return model.frame.model if isinstance(model, Operator) else type(model).__name__
+
+
+def call(model: nn.Module, f: Tensor, ic: Tensor | None) -> Tensor:
+    """Call an operator: ``model(f)``, or ``model(f, ic)`` with an initial state."""
+    answer = model(f) if ic is None else model(f, ic)
+    if not isinstance(answer, Tensor) or answer.shape[:2] != f.shape[:2]:
+        shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
+        raise TinoError(f"{model_name(model)} maps f {tuple(f.shape)} to {shape}, expected a tensor (b, t, points)")
+    return answer

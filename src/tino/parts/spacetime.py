@@ -1,0 +1,95 @@
+"""The border of networks on a space-time grid: channels in, points out."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from tino.channels import channel_sizes, split_channels
+from tino.data import Dataset
+from tino.frame import Frame
+from tino.grids import Grid, Triangle
+from tino.parts.features import unit_range
+from tino.parts.part import FromGrid
+
+
+class SpaceTime(FromGrid):
+    """Puts f, ic and the coordinates as channels on the box that holds the grid, and reads u off at the grid's points.
+
+    Inputs are on the outputs' grid, or are time-only signals, the same at every point. The triangle is embedded in its
+    square, with zeros outside. Without ``clock``, time is not among the coordinates.
+    """
+
+    scale_in: Tensor
+    scale_out: Tensor
+    coordinates: Tensor
+    places: Tensor
+
+    def __init__(self, frame: Frame, clock: bool) -> None:
+        super().__init__()
+        self.frame, self.clock = frame, clock
+        self.inputs, self.outputs = len(frame.input_channels), len(frame.output_channels)
+        self.register_buffer("scale_in", torch.ones(self.inputs))
+        self.register_buffer("scale_out", torch.ones(self.outputs))
+        self.register_computed()  # (axes, t, *shape)
+        self.register_buffer("places", places_in_box(frame.outputs), persistent=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Times and points along each axis of the box."""
+        return (self.frame.time.n, *box_shape(self.frame.outputs))
+
+    @property
+    def channels(self) -> int:
+        return self.inputs + self.outputs * bool(self.frame.state) + len(self.coordinates)
+
+    def computed(self) -> dict[str, Tensor]:
+        """t and x scaled to [-1, 1] at every point."""
+        t = unit_range(self.frame.time.points[:, None])[:, 0]
+        lines = [t, *[torch.linspace(-1, 1, n, dtype=torch.float64) for n in self.shape[1:]]]
+        return {"coordinates": torch.stack(torch.meshgrid(*lines, indexing="ij"))[not self.clock :]}
+
+    def encode(self, f: Tensor, ic: Tensor | None) -> Tensor:
+        """f (b, t, m), ic (b, x) -> (b, channels, t, *shape)."""
+        parts = [self._into_box(f, self.scale_in)]
+        if ic is not None:
+            state = self._into_box(ic[:, None], self.scale_out)
+            parts.append(state.expand(-1, -1, f.shape[1], *self.shape[1:]))
+        return torch.cat([*parts, self.coordinates.expand(len(f), *self.coordinates.shape)], dim=1)
+
+    def decode(self, u: Tensor) -> Tensor:
+        """(b, c, t, *shape) -> (b, t, c x)."""
+        u = u.flatten(3) if u.ndim > 3 else u[..., None]
+        u = u.index_select(3, self.places) if len(self.places) else u
+        return (u.transpose(1, 2) * self.scale_out[:, None]).flatten(2)
+
+    def normalised(self, u: Tensor) -> Tensor:
+        """Outputs (b, t, c x) as a loss weighs them: several channels divided by their sizes."""
+        return u if self.outputs == 1 else (split_channels(u, self.outputs) / self.scale_out[:, None]).flatten(-2)
+
+    def _into_box(self, values: Tensor, scale: Tensor) -> Tensor:
+        """(b, t, c x) -> (b, c, t, *shape), each channel divided by its scale; zero outside a triangle."""
+        values = (split_channels(values, len(scale)) / scale[:, None]).transpose(1, 2)  # (b, c, t, x)
+        if values.shape[-1] == 1:  # a signal is the same at every point
+            values = values.expand(-1, -1, -1, self.frame.outputs.size)
+        if len(self.places):
+            box = values.new_zeros(*values.shape[:3], math.prod(self.shape[1:]))
+            values = box.index_copy(3, self.places, values)
+        return values.unflatten(3, self.shape[1:]) if self.shape[1:] else values[..., 0]
+
+    def fit(self, train: Dataset) -> None:
+        """Scale each channel of the inputs and of the outputs to one size."""
+        for buffer, values in ((self.scale_in, train.f), (self.scale_out, train.u)):
+            with torch.no_grad():
+                buffer.copy_(channel_sizes(values, len(buffer), train.mask))
+
+
+def box_shape(grid: Grid) -> tuple[int, ...]:
+    """The shape of the box that holds the grid."""
+    return (grid.n, grid.n) if isinstance(grid, Triangle) else grid.shape
+
+
+def places_in_box(grid: Grid) -> Tensor:
+    """The indices of the grid's points in the flattened box; empty if the grid fills the box."""
+    inside = grid.inside.flatten().nonzero()[:, 0] if isinstance(grid, Triangle) else []
+    return torch.as_tensor(inside, dtype=torch.long)

@@ -1,0 +1,282 @@
+"""Where datasets come from: a problem by name, a saved dataset, or records of your own in an .npz file."""
+
+import hashlib
+import os
+import re
+import zipfile
+import zlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tino.channels import INPUT, OUTPUT, Channel, Channels, numbered
+from tino.data import Dataset, load_dataset, read_record
+from tino.errors import TinoError, unknown
+from tino.generation import dataset
+from tino.grids import Grid, Interval, Point, TimeGrid
+from tino.problems import Problem, problem, problem_names
+
+TRAIN, TEST = 1000, 200  # pairs of a problem, if no numbers are given
+KNOWN = ("f", "u", "t", "ic", "lengths", "title")
+KNOWN += tuple(f"{name}_{what}" for name in ("f", "u") for what in ("points", "names", "units"))
+TEST_SHARE = 6  # one record in six of an .npz file is for the test
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """Which data: sizes of the sets, grids other than the paper's, and the cache folder."""
+
+    train: int | None = None
+    """Training pairs; 1000 for a problem, all remaining records of a file, if left out."""
+    test: int | None = None
+    """Test pairs; 200 for a problem, one record in six of an .npz file, all of a dataset's, if left out."""
+    n_t: int | None = None
+    """Points in time of a problem; the paper's number if left out."""
+    resolution: int | None = None
+    """Points along each axis of space of a problem; the paper's number if left out."""
+    set: tuple[str, ...] = ()
+    """Other options of a problem as name=value, such as boundary=frozen; docs/problems.md has them."""
+    cache: Path | None = None
+    """Folder for generated datasets; $TINO_CACHE, or else the user's cache folder, if left out."""
+
+    def options(self) -> dict[str, int | float | str]:
+        """The options that replace a problem's values."""
+        sizes = {"n_t": self.n_t, "resolution": self.resolution}
+        given: dict[str, int | float | str] = {key: value for key, value in sizes.items() if value is not None}
+        for text in self.set:
+            name, equals, value = text.partition("=")
+            if not (name and equals and value):
+                raise TinoError(f"options are given as name=value, such as boundary=frozen, got '{text}'")
+            given[name.replace("-", "_")] = _number(value)
+        return given
+
+    def problem(self, name: str) -> Problem:
+        return problem(name, **self.options())
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+@dataclass(frozen=True)
+class Source:
+    """The name of a problem, or the path of a file."""
+
+    text: str
+
+    @property
+    def is_problem(self) -> bool:
+        return self.text in problem_names()
+
+    @property
+    def name(self) -> str:
+        """The problem's name, or the file's without its extension: the name used in runs and results."""
+        return self.text if self.is_problem else file_name(self.text)
+
+    @property
+    def place(self) -> str:
+        """The source as seen from any folder: a file's absolute path."""
+        return self.text if self.is_problem else str(Path(self.text).resolve())
+
+    def fingerprint(self) -> str | None:
+        """A hash of the file's current contents; None for a problem, which is determined by its options."""
+        if self.is_problem:
+            return None
+        return _checksum(_read(self.text)) if self.text.endswith(".npz") else str(read_record(self.text)["checksum"])
+
+    def check(self, options: DataOptions) -> None:
+        """Everything that can be checked before data are made or read."""
+        if self.is_problem:
+            options.problem(self.text)
+            return
+        path = Path(self.text)
+        if not path.exists():
+            if near := next(
+                (f"{self.text}{end}" for end in (".npz", ".h5") if Path(f"{self.text}{end}").exists()), None
+            ):
+                raise TinoError(f"no problem named '{self.text}': did you mean the file {near}?")
+            if path.suffix not in (".npz", ".h5"):
+                problem(self.text)  # raises an error that names the nearest one
+            raise TinoError(f"no file {self.text}")
+        if path.suffix == ".npy":
+            raise TinoError(f"{self.text} holds one array, expected an .npz file: np.savez(path, f=..., u=..., t=...)")
+        if options.options():
+            raise TinoError(f"n_t, resolution and set apply to problems only, {self.text} is a file")
+
+    def load(
+        self, options: DataOptions, seed: int = 0, device: torch.device | str = "cpu", show_progress: bool = True
+    ) -> tuple[Dataset, Dataset]:
+        """The training and the test set; the seed generates a problem's data, or draws the test records of an .npz."""
+        self.check(options)
+        if self.is_problem:
+            chosen = options.problem(self.text)
+            counts = (TRAIN if options.train is None else options.train, TEST if options.test is None else options.test)
+            train, test = dataset(chosen, seed, *counts, options.cache, device, show_progress)
+            about = {"title": chosen.title}
+            return _with_meta(train, about), _with_meta(test, about)
+        if self.text.endswith(".npz"):
+            return split_records(read_arrays(self.text), options.train, options.test, seed)
+        train, test = load_dataset(self.text)
+        # the file has its own name, and its data may differ from those of the problem it was made from
+        about = {"title": str(train.meta.get("title", train.name)), "problem": self.name, "parameters_sha256": None}
+        sets = zip((train, test), (options.train, options.test), strict=True)
+        train, test = (replace(_first(d, count), meta={**d.meta, **about}) for d, count in sets)
+        return train, test
+
+
+def file_name(path: str) -> str:
+    """The file's name without its extension, valid as a folder name and never the name of a problem."""
+    name = re.sub(r"[^\w.-]", "_", Path(path).stem).lstrip(".") or "data"
+    return f"{name}-file" if name in problem_names() else name
+
+
+def fingerprint(data: Dataset) -> str:
+    """A hash that identifies the data: of a problem's parameters, the same on every machine, or of all bytes."""
+    return str(data.meta.get("parameters_sha256") or data.meta["checksum"])
+
+
+def _with_meta(data: Dataset, about: dict[str, str]) -> Dataset:
+    return replace(data, meta={**about, **data.meta})
+
+
+def _first(data: Dataset, count: int | None) -> Dataset:
+    if count is None:
+        return data
+    if not 1 <= count <= len(data):
+        raise TinoError(f"{count} samples were asked for, {data.name} has {len(data)}")
+    return data.take(slice(count))
+
+
+def split_records(data: Dataset, train: int | None, test: int | None, seed: int) -> tuple[Dataset, Dataset]:
+    """Test records drawn with the seed, and the others for training."""
+    n = len(data)
+    test = max(1, n // TEST_SHARE) if test is None else test
+    train = n - test if train is None else train
+    if test < 1 or train < 1 or train + test > n:
+        raise TinoError(f"{data.name} has {n} records: not enough for {train} training and {test} test records")
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    return data.take(order[test : test + train].sort().values), data.take(order[:test].sort().values)
+
+
+# -- records of your own -------------------------------------------------------------------------------------
+
+
+def read_arrays(path: str | os.PathLike[str]) -> Dataset:
+    """Your own records from an .npz file.
+
+    Required: f and u as (records, times), (records, times, channels) or (records, times, points, channels), and the
+    times t. If the third axis is points rather than channels, f_points or u_points hold their coordinates. Optional:
+    ic (records, k), lengths (records,) if records end early, f_names, f_units, u_names, u_units, and a title.
+    """
+    arrays = _read(path)
+    if missing := [name for name in ("f", "u", "t") if name not in arrays]:
+        raise TinoError(f"{path} lacks {' and '.join(missing)}: it needs arrays f (n, t, m), u (n, t, x) and t (t,)")
+    if unused := [name for name in arrays if name not in KNOWN]:
+        raise unknown("array for a dataset", unused[0], KNOWN)
+    t = torch.from_numpy(arrays["t"].astype(float)) if arrays["t"].dtype.kind in "iuf" else torch.zeros(0)
+    if t.ndim != 1 or len(t) < 2 or not torch.allclose(t.diff(), (t[-1] - t[0]) / (len(t) - 1), rtol=1e-3, atol=0):
+        raise TinoError(f"the times t of {path} must be (t,), rising in equal steps")
+    lengths = _lengths(path, arrays) if "lengths" in arrays else None
+    f, inputs, input_channels = _signal(path, arrays, "f", INPUT)
+    u, outputs, output_channels = _signal(path, arrays, "u", OUTPUT)
+    about = {"problem": file_name(str(path)), "checksum": _checksum(arrays)}
+    if "title" in arrays:
+        about["title"] = _texts(path, arrays, "title")[0]
+    return Dataset(
+        f,
+        u,
+        TimeGrid(float(t[0]), float(t[-1]), len(t)),
+        inputs,
+        outputs,
+        _numbers(path, arrays, "ic") if "ic" in arrays else None,
+        about,
+        input_channels,
+        output_channels,
+        lengths,
+    )
+
+
+def _read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    try:
+        with open(path, "rb") as raw:
+            file = np.load(raw, allow_pickle=False)
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise TinoError(f"{path} holds one array, expected several: np.savez(path, f=..., u=..., t=...)")
+            with file:
+                return {name: np.asarray(file[name]) for name in file.files}
+    except FileNotFoundError:
+        raise TinoError(f"no file {path}") from None
+    except (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        reason = "it holds pickled objects, or is not an .npz file" if "pickle" in str(error) else str(error)
+        raise TinoError(f"{path} is not a readable .npz file of plain arrays: {reason}") from error
+
+
+def _numbers(path: Any, arrays: dict[str, np.ndarray], name: str) -> Tensor:
+    values = arrays[name]
+    try:
+        found = torch.from_numpy(values.astype(values.dtype.newbyteorder("=")))
+    except TypeError as error:
+        raise TinoError(f"{name} of {path} has dtype {values.dtype}, expected numbers") from error
+    return found if found.dtype in (torch.float32, torch.float64) or found.is_complex() else found.to(torch.float32)
+
+
+def _texts(path: Any, arrays: dict[str, np.ndarray], name: str) -> list[str]:
+    """The strings in an array of any shape; empty if it is absent."""
+    try:
+        return [str(one) for one in arrays.get(name, np.array([])).astype(str).ravel()]
+    except UnicodeDecodeError as error:
+        raise TinoError(f"{name} of {path} has dtype {arrays[name].dtype}, expected strings") from error
+
+
+def _lengths(path: Any, arrays: dict[str, np.ndarray]) -> Tensor:
+    """Whole numbers, one per record."""
+    lengths, records = arrays["lengths"], {len(arrays[name]) for name in ("f", "u") if arrays[name].ndim}
+    if records != {lengths.size} or lengths.ndim != 1 or lengths.dtype.kind not in "iuf" or (lengths % 1).any():
+        given = f"lengths of {path} has shape {lengths.shape} and dtype {lengths.dtype}"
+        raise TinoError(f"{given}, expected a whole number for each record of f and u")
+    return torch.from_numpy(lengths.astype(np.int64))
+
+
+def _signal(path: Any, arrays: dict[str, np.ndarray], name: str, default: Channels) -> tuple[Tensor, Grid, Channels]:
+    """Values (n, t, channels x points), the grid and the channels of f or u."""
+    values, points = _numbers(path, arrays, name), arrays.get(f"{name}_points")
+    if values.ndim not in (2, 3, 4):
+        shapes = "(records, times), (records, times, channels) or (records, times, points, channels)"
+        raise TinoError(f"{name} has shape {tuple(values.shape)}, expected {shapes}")
+    values = values[..., None] if values.ndim == 2 or (values.ndim == 3 and points is not None) else values
+    grid: Grid = Point()
+    if values.ndim == 4:
+        grid = _line(path, name, values.shape[2], points)
+    names, units = (_texts(path, arrays, f"{name}_{what}") for what in ("names", "units"))
+    count = values.shape[-1]
+    for what, given in (("names", names), ("units", units)):
+        if len(given) not in (0, count):
+            raise TinoError(f"{path} has {len(given)} {name}_{what} for {count} channels")
+    named = names or [channel.name for channel in numbered(default, count)]
+    channels = tuple(Channel(one, unit) for one, unit in zip(named, units or [""] * count, strict=True))
+    return values.movedim(-1, 2).flatten(2) if values.ndim == 4 else values, grid, channels
+
+
+def _line(path: Any, name: str, count: int, points: np.ndarray | None) -> Grid:
+    """Points on a line, at the given coordinates or numbered."""
+    if points is not None and points.dtype.kind not in "iuf":
+        raise TinoError(f"{name}_points of {path} has dtype {points.dtype}, expected numbers")
+    x = np.arange(count, dtype=float) if points is None else points.astype(float).squeeze()
+    if x.shape != (count,) or count < 2 or not np.allclose(np.diff(x), (x[-1] - x[0]) / (count - 1), rtol=1e-3, atol=0):
+        raise TinoError(f"{name}_points of {path} must be {count} coordinates on a line, rising in equal steps")
+    return Interval(float(x[0]), float(x[-1]), count)
+
+
+def _checksum(arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()

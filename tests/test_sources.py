@@ -1,0 +1,225 @@
+"""Data of one's own: what an .npz file may hold, how it is split, and the way from it to a report."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import tino
+from tino.cli import run
+from tino.sources import DataOptions, Source, fingerprint
+
+T = np.linspace(0, 2, 30)
+
+
+def arrays(records: int = 12, **changes):
+    """Two inputs and two outputs of very different sizes."""
+    f = np.random.default_rng(0).standard_normal((records, 30, 2)) * [1, 1e3]
+    u = np.cumsum(f / [1, 1e3], 1) @ np.array([[1.0, 1e-3], [0.5, -2e-3]])
+    return {"f": f, "u": u, "t": T, **changes}
+
+
+@pytest.fixture
+def write(tmp_path):
+    def save(name: str = "rig", **content):
+        path = tmp_path / f"{name}.npz"
+        np.savez(path, **content)
+        return path
+
+    return save
+
+
+def test_a_third_axis_is_channels_with_names_and_units(write):
+    named = {"f_names": ["force", "torque"], "f_units": ["N", "Nm"], "u_names": ["x", "angle"], "title": "A rig"}
+    data = tino.read_arrays(write(**arrays(**named)))
+    assert (data.inputs, data.outputs) == (tino.Point(), tino.Point())
+    assert data.input_channels == (tino.Channel("force", "N"), tino.Channel("torque", "Nm"))
+    assert [str(channel) for channel in data.output_channels] == ["x", "angle"]
+    assert (data.name, data.meta["title"], data.time) == ("rig", "A rig", tino.TimeGrid(0, 2, 30))
+    assert [c.name for c in tino.read_arrays(write(**arrays())).input_channels] == ["f1", "f2"]
+
+
+def test_coordinates_make_it_points(write):
+    data = tino.read_arrays(write(**arrays(u=np.ones((12, 30, 5)), u_points=np.linspace(0, 1, 5))))
+    assert (data.outputs, len(data.output_channels)) == (tino.Interval(0, 1, 5), 1)
+    field = np.arange(12 * 30 * 5 * 2, dtype=float).reshape(12, 30, 5, 2)
+    data = tino.read_arrays(write(**arrays(u=field)))
+    assert (data.outputs, len(data.output_channels)) == (tino.Interval(0, 4, 5), 2)
+    assert np.array_equal(data.u[:, :, 5:], field[..., 1])  # channel after channel
+
+
+def test_what_follows_the_end_of_a_record_does_not_count(write):
+    lengths = np.where(np.arange(12) < 4, 20, 30)
+    content = arrays(lengths=lengths)
+    content["f"][:4, 20:] = np.nan
+    content["u"][:4, 20:] = np.nan
+    data = tino.read_arrays(write(**content))
+    assert data.mask is not None
+    assert data.mask.sum(1).tolist() == lengths.tolist()
+    assert not data.u[:4, 20:].any()
+    assert len(data.rows(data.u)) == lengths.sum()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"f_names": ["force"]}, "has 1 f_names for 2 channels"),
+        ({"f_names": ["force", "force"]}, "the input channels force, force share a name"),
+        ({"u_points": np.linspace(0, 1, 7), "u": np.ones((12, 30, 5))}, "u_points of .* must be 5 coordinates"),
+        ({"lengths": np.full(12, 31)}, "a record has 31 times, expected 2 to 30"),
+        ({"lengths": np.full(12, 20.5)}, "expected a whole number for each record"),
+        ({"u": np.full((12, 30), "x")}, "u of .* has dtype <U1, expected numbers"),
+        ({"u": np.ones(12)}, r"u has shape \(12,\), expected \(records, times\)"),
+        ({"t": T[::-1]}, "a time grid must run forward"),
+        ({"t": T**2}, "rising in equal steps"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_line(changes, message, write):
+    with pytest.raises(tino.TinoError, match=message) as caught:
+        tino.read_arrays(write(**arrays(**changes)))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_single_array_is_no_dataset(tmp_path):
+    np.save(tmp_path / "one.npy", T)
+    with pytest.raises(tino.TinoError, match="holds one array, expected several"):
+        tino.read_arrays(tmp_path / "one.npy")
+
+
+def test_the_seed_draws_the_test_records(write):
+    path = write(**arrays())
+    train, test = Source(str(path)).load(DataOptions())
+    assert (len(train), len(test)) == (10, 2)
+    kept = {tuple(row) for part in (train, test) for row in part.f[:, 0].tolist()}
+    assert len(kept) == 12  # each record once
+    again, _ = Source(str(path)).load(DataOptions())
+    other, _ = Source(str(path)).load(DataOptions(), seed=1)
+    assert torch.equal(again.f, train.f)
+    assert not torch.equal(other.f, train.f)
+    few, one = Source(str(path)).load(DataOptions(train=3, test=1))
+    assert (len(few), len(one)) == (3, 1)
+    with pytest.raises(tino.TinoError, match="rig has 12 records: not enough for 12 training and 1 test records"):
+        Source(str(path)).load(DataOptions(train=12, test=1))
+
+
+def test_a_saved_dataset_is_a_source_too(write, tmp_path):
+    train, test = Source(str(write(**arrays(lengths=np.full(12, 25), u_units=["mm", "rad"])))).load(DataOptions())
+    path = tmp_path / "saved.h5"
+    tino.save_dataset(path, train, test)
+    again, other = Source(str(path)).load(DataOptions())
+    assert (again.name, again.meta["title"], again.output_channels) == ("saved", "rig", train.output_channels)
+    assert torch.equal(again.u, train.u)
+    assert other.lengths is not None
+    assert other.lengths.tolist() == [25] * len(test)
+    assert fingerprint(again) != fingerprint(train)  # all bytes of both sets count
+    moved = tino.Dataset(test.f, test.u, tino.TimeGrid(0, 3, 30), tino.Point(), tino.Point(), None, {}, *channels(test))
+    with pytest.raises(tino.TinoError, match="differ in their time"):
+        tino.save_dataset(path, train, moved)
+
+
+def channels(data: tino.Dataset):
+    return data.input_channels, data.output_channels
+
+
+def test_the_whole_way_with_two_channels_and_two_lengths(write, tmp_path, capsys):
+    """Train, evaluate, certify, bench and report using only the commands."""
+    lengths = np.where(np.arange(12) % 2, 20, 30)
+    path = str(write(**arrays(lengths=lengths, f_names=["force", "torque"], u_names=["x", "angle"], title="A rig")))
+    folder = tmp_path / "run"
+    assert run(["train", path, "tino", "--epochs", "3", "--device", "cpu", "--out", str(folder)]) == 0
+    assert "fit %" in capsys.readouterr().out
+    record = json.loads((folder / "run.json").read_text())
+    assert (record["problem"], record["title"]) == ("rig", "A rig")
+    assert record["data"] == {"options": {}, "train": 10, "test": 2}
+    assert {"rmse", "nrmse", "fit", "max_error"} <= set(record)
+    assert run(["evaluate", str(folder), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rmse"] == pytest.approx(record["rmse"])
+    assert run(["certify", str(folder)]) == 0
+    assert "tino: causal" in capsys.readouterr().out
+    places = ["--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
+    bench = ["bench", "--problems", path, "--models", "tino", "trtino", "--epochs", "1", "--device", "cpu", *places]
+    assert run(bench) == 0
+    capsys.readouterr()
+    assert run(bench) == 0
+    assert capsys.readouterr().err.count("already finished") == 2
+    for given in (folder, tmp_path / "results"):
+        assert run(["report", str(given), "--out", str(tmp_path / "report")]) == 0
+        page = (tmp_path / "report" / "index.html").read_text()
+        assert "A rig" in page
+        assert "<img" in page
+    np.savez(path, **arrays(u=arrays()["u"] + 1))
+    assert run(["evaluate", str(folder)]) == 1
+    assert "has changed since" in capsys.readouterr().err
+    Path(path).unlink()
+    assert run(["evaluate", str(folder)]) == 1
+    assert "which is gone: put it back" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["npz", "h5"])
+def test_a_file_that_is_not_there_is_one_line(ending, capsys):
+    for command in (
+        ["train", f"nowhere.{ending}", "tino"],
+        ["bench", "--problems", f"nowhere.{ending}", "--models", "tino"],
+    ):
+        assert run(command) == 1
+        assert capsys.readouterr().err.strip() == f"tino: no file nowhere.{ending}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lengths": np.full(9, 20)}, "expected a whole number for each record"),
+        ({"lengths": np.array(20)}, "expected a whole number for each record"),
+        ({"u_points": np.full(5, "x"), "u": np.ones((12, 30, 5))}, "u_points of .* has dtype <U1, expected numbers"),
+        ({"u_names": np.array([b"\xff", b"\xfe"])}, "u_names of .* has dtype .*, expected strings"),
+        ({"length": np.full(12, 20)}, "no array for a dataset named 'length': did you mean 'lengths'"),
+    ],
+)
+def test_odd_arrays_are_one_line(changes, message, write):
+    with pytest.raises(tino.TinoError, match=message) as caught:
+        tino.read_arrays(write(**arrays(**changes)))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.int16, ">f8", np.uint8, bool])
+def test_numbers_of_any_kind_are_read(kind, write):
+    content = arrays(lengths=np.full(12, 25, np.uint16), title=["A rig"])
+    content["f"] = (10 * content["f"]).astype(kind)
+    data = tino.read_arrays(write(**content))
+    assert data.f.dtype in (torch.float32, torch.float64)
+    assert np.array_equal(data.f[:, :25], content["f"][:, :25].astype(float))
+    assert data.meta["title"] == "A rig"
+
+
+def test_a_file_never_takes_a_problem_s_name(write, tmp_path):
+    named = Source(str(write("burgers-0.1", **arrays())))
+    assert named.name == "burgers-0.1-file"
+    train, _ = named.load(DataOptions())
+    assert train.name == "burgers-0.1-file"
+    made = tino.dataset(tino.problem("duffing", n_t=20), train=3, test=1, show_progress=False)
+    tino.save_dataset(tmp_path / "copy.h5", *made)
+    again, _ = Source(str(tmp_path / "copy.h5")).load(DataOptions())
+    assert (again.name, again.meta["title"]) == ("copy", "duffing")
+    assert fingerprint(again) == again.meta["checksum"] != fingerprint(made[0])
+
+
+def test_a_bench_never_mixes_up_two_files(write, tmp_path, capsys):
+    one = write("x", **arrays())
+    (tmp_path / "other").mkdir()
+    np.savez(tmp_path / "other" / "x.npz", **arrays(u=arrays()["u"] + 1))
+    places = ["--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
+    options = ["--models", "tdnn", "--epochs", "1", "--device", "cpu", *places]
+    assert run(["bench", "--problems", str(one), str(tmp_path / "other" / "x.npz"), *options]) == 1
+    assert "would both have results named x: rename one of them" in capsys.readouterr().err
+    assert run(["bench", "--problems", str(one), *options]) == 0
+    np.savez(one, **arrays(u=arrays()["u"] + 1))
+    assert run(["bench", "--problems", str(one), *options]) == 1
+    assert "was trained with other options or data" in capsys.readouterr().err
+
+
+def test_the_name_without_its_ending_is_near(write, monkeypatch, capsys):
+    monkeypatch.chdir(write(**arrays()).parent)
+    assert run(["train", "rig", "tino"]) == 1
+    assert "no problem named 'rig': did you mean the file rig.npz?" in capsys.readouterr().err
