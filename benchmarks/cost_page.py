@@ -65,6 +65,17 @@ def deeponet_table(found: Results) -> list[str]:
     return lines
 
 
+def form_table(found: Results) -> list[str]:
+    lines = _head("what", "on", "batch", "form", "seconds", "plain form", "seconds", "ratio")
+    for device, r in found:
+        for name, row in r.get("forms", {}).items():
+            for pair, ratio in row["ratios"].items() if isinstance(row, dict) else ():
+                form, plain = pair.split(" / ")
+                times = [_seconds(row["seconds"][key]) for key in (form, plain)]
+                lines.append(_row(name, device, str(row["batch"]), form, times[0], plain, times[1], f"{ratio:.2f}"))
+    return lines
+
+
 def tensor_table(found: Results) -> list[str]:
     tensors = found[0][1]["tensors"]
     lines = _head("model", *[f"n_t = {n}" for n in tensors["n_t"]], "growth", "share of b·t·t·m")
@@ -74,7 +85,13 @@ def tensor_table(found: Results) -> list[str]:
     return lines
 
 
-TABLES = {"mixers": mixer_table, "fno": fno_table, "deeponets": deeponet_table, "tensors": tensor_table}
+TABLES = {
+    "mixers": mixer_table,
+    "fno": fno_table,
+    "deeponets": deeponet_table,
+    "forms": form_table,
+    "tensors": tensor_table,
+}
 
 
 def _head(*cells: str) -> list[str]:

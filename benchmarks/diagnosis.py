@@ -1,4 +1,4 @@
-"""How often tino.diagnosis is right: false alarms on systems known to be causal and time-invariant, power on others.
+"""How often tino.diagnosis is right: false alarms on systems known to be causal and autonomous, power on others.
 
     python benchmarks/diagnosis.py            # 15 minutes on 2 cores -> benchmarks/results/diagnosis.json
     python benchmarks/diagnosis.py --page     # only write the tables of docs/diagnose.md from it
@@ -51,7 +51,7 @@ class Case:
     name: str
     group: str
     causal: bool
-    time_invariant: bool
+    autonomous: bool
     at_rest: bool | None  # None: neither answer is wrong
     trials: tuple[tuple[int, int, float], ...]  # (samples, trials, noise)
 
@@ -68,8 +68,8 @@ def cases() -> list[Case]:
     for name in RICH:
         at_rest = name in AT_REST
         found.append(Case(f"{name}, rich input", "rich input", True, name not in CLOCKED, at_rest, short))
-    for name, (causal, invariant, at_rest, _, _) in MADE.items():
-        found.append(Case(name, "made here", causal, invariant, at_rest, short))
+    for name, (causal, autonomous, at_rest, _, _) in MADE.items():
+        found.append(Case(name, "made here", causal, autonomous, at_rest, short))
     return found
 
 
@@ -143,7 +143,7 @@ def two_sided(f: Tensor) -> Tensor:
     return response(f, lambda s: torch.exp(-20 * s.abs()), 0)
 
 
-# name -> causal, time-invariant, at rest, input, response
+# name -> causal, autonomous, at rest, input, response
 MADE: dict[str, tuple[bool, bool, bool | None, Callable[..., Tensor], Callable[[Tensor], Tensor]]] = {
     "decay": (True, True, True, smooth_noise, lambda f: response(f, decay(10))),
     "resonance": (True, True, True, smooth_noise, lambda f: response(f, decay(3, 6))),
@@ -212,7 +212,7 @@ def measure(case: Case) -> dict[str, Any]:
                 "trials": trials,
                 "not_causal": sum(d.causal is False for d in found),
                 "causality_unknown": sum(d.causal is None for d in found),
-                "not_time_invariant": sum(not d.time_invariant for d in found),
+                "not_autonomous": sum(not d.autonomous for d in found),
                 "at_rest": sum(d.at_rest for d in found),
                 "models": dict(Counter(d.model for d in found)),
                 "medians": {key: statistics.median(values) for key, values in numbers.items()},
@@ -230,11 +230,11 @@ def totals(results: list[dict[str, Any]], noisy: bool) -> dict[str, list[int]]:
             if bool(row["noise"]) != noisy:
                 continue
             n = row["trials"]
-            clock = "clock false alarms" if case["time_invariant"] else "clock hits"
+            clock = "clock false alarms" if case["autonomous"] else "clock hits"
             future = "future false alarms" if case["causal"] else "future hits"
             told = n - row["causality_unknown"]
-            counted = [(clock, row["not_time_invariant"], n), (future, row["not_causal"], told)]
-            if case["at_rest"] is not None and case["time_invariant"]:
+            counted = [(clock, row["not_autonomous"], n), (future, row["not_causal"], told)]
+            if case["at_rest"] is not None and case["autonomous"]:
                 counted.append(("start", row["at_rest"] if case["at_rest"] else n - row["at_rest"], n))
             for key, hits, of in counted:
                 count[key][0] += hits
@@ -245,7 +245,7 @@ def totals(results: list[dict[str, Any]], noisy: bool) -> dict[str, list[int]]:
 def case_table(results: dict[str, Any]) -> list[str]:
     """One line a system: what the trials said, 100 and 200 samples without noise and 200 with 1 %."""
     lines = [
-        "| system | time-invariant? | said not: 100 samples | 200 | 200, 1 % noise | clock's share | causal? | said not"
+        "| system | autonomous? | said not: 100 samples | 200 | 200, 1 % noise | clock's share | causal? | said not"
         " | cannot tell | at rest? | said so |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -256,10 +256,10 @@ def case_table(results: dict[str, Any]) -> list[str]:
         def of(key: str, rows: Any = rows, total: int = total) -> str:
             return f"{sum(row[key] for row in rows)}/{total}"
 
-        clock = [f"{row['not_time_invariant']}/{row['trials']}" for row in rows]
+        clock = [f"{row['not_autonomous']}/{row['trials']}" for row in rows]
         share = max(0.0, rows[1]["medians"]["clock_share"])
         rest = "–" if case["at_rest"] is None else _yes(case["at_rest"])
-        cells = [case["name"], _yes(case["time_invariant"]), *clock, f"{100 * share:.2g} %", _yes(case["causal"])]
+        cells = [case["name"], _yes(case["autonomous"]), *clock, f"{100 * share:.2g} %", _yes(case["causal"])]
         lines.append(f"| {' | '.join([*cells, of('not_causal'), of('causality_unknown'), rest, of('at_rest')])} |")
     return lines
 
@@ -267,11 +267,11 @@ def case_table(results: dict[str, Any]) -> list[str]:
 def total_lines(results: dict[str, Any]) -> list[str]:
     lines = ["| | without noise | 1 % noise on u |", "|---|---|---|"]
     labels = {
-        "clock false alarms": "false alarms: a time-invariant system called clocked",
+        "clock false alarms": "false alarms: an autonomous system called clocked",
         "clock hits": "clocked systems found",
         "future false alarms": "false alarms: a causal system called not causal, where the inputs can tell",
         "future hits": "non-causal systems found, where the inputs can tell",
-        "start": "start at rest or not, right (time-invariant systems)",
+        "start": "start at rest or not, right (autonomous systems)",
     }
     for key, label in labels.items():
         cells = [f"{n} of {of}" for n, of in (results["totals"][noise][key] for noise in ("none", "1 %"))]

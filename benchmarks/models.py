@@ -1,6 +1,7 @@
-"""What the models cost: mixers against the record's length, FNO and DeepONets beside their peers, the largest tensors.
+"""What the models cost: mixers against the record's length, FNO and DeepONets beside their peers, forms kept for their
+speed beside plain ones, the largest tensors.
 
-    python benchmarks/models.py cpu             # 8 minutes on 2 cores -> benchmarks/results/models-cpu.json
+    python benchmarks/models.py cpu             # 10 minutes on 2 cores -> benchmarks/results/models-cpu.json
     python benchmarks/models.py cuda            # -> benchmarks/results/models-cuda.json
     python benchmarks/models.py cpu --part fno  # one part again, into the same file
     python benchmarks/models.py cpu --quick --out quick.json  # every part on tiny sizes
@@ -25,6 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import forms
 import numpy as np
 import peers
 import torch
@@ -33,7 +35,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tino
 from tino.files import read_json, write_json
-from tino.layers.mixers import DelayMixer, MaskedMixer
+from tino.parts.mixers import DelayMixer, MaskedMixer
 
 RESULTS = Path(__file__).parent / "results"
 # A malloc that keeps what was freed: without it large tensors are mapped and zeroed anew in every step.
@@ -129,8 +131,15 @@ def steps_of(cases: Iterable[peers.Case], device: str, quick: bool) -> Found:
         times = alternate(case.steps, device, 2 if quick else 7)
         ratios = {f"{a} / {b}": median(x / y for x, y in zip(times[a], times[b], strict=True)) for a, b in case.pairs}
         seconds = {name: median(values) for name, values in times.items()}
-        found[case.name] = {**case.facts, "seconds": seconds, "ratios": ratios}
+        row = found.setdefault(case.name, {**case.facts, "seconds": {}, "ratios": {}})
+        row["seconds"] |= seconds
+        row["ratios"] |= ratios
     return found
+
+
+def special_forms(device: str, quick: bool) -> Found:
+    """What is written in a special form for its speed, beside the plain one."""
+    return steps_of(forms.cases(device, quick), device, quick)
 
 
 class Largest(TorchDispatchMode):
@@ -176,6 +185,7 @@ PARTS: dict[str, Callable[[str, bool], Found]] = {
     "fno": fno,
     "fno-plain": fno_plain,
     "deeponets": deeponets,
+    "forms": special_forms,
     "tensors": tensors,
 }
 

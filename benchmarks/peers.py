@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 import tino
-from tino.layers.spectral import SpectralConv
-from tino.models.fno import LAYERS, PADDING, PROJECTION, Fno
+from tino.models.fno import Fno, FnoBuilder
+from tino.parts.spectral import SpectralConv
 
 PASSED_OVER = ("neuralop", "neuralop.models", "neuralop.layers", "deepxde", "deepxde.utils")  # their __init__ files
 
@@ -83,23 +83,23 @@ def fno(ours: Fno, same: bool) -> nn.Module:
     net = load("neuralop.models.fno", "FNO")(
         n_modes=n_modes(first.kept),
         in_channels=ours.border.channels,
-        out_channels=1,
-        hidden_channels=ours.spec.width,
-        n_layers=LAYERS,
+        out_channels=ours.border.outputs,
+        hidden_channels=ours.sizes["width"],
+        n_layers=ours.sizes["layers"],
         lifting_channel_ratio=0,
-        projection_channel_ratio=PROJECTION / ours.spec.width,
+        projection_channel_ratio=ours.sizes["projection"] / ours.sizes["width"],
         positional_embedding=None,
         use_channel_mlp=False,
         fno_skip="linear",
     )
     assert count(net) == count(ours), f"{count(net)} parameters there, {count(ours)} here"
     if same:
-        net.domain_padding = EndPadding()
+        net.domain_padding = EndPadding(ours.padding)
         blocks = net.fno_blocks
 
         def layer(x: Tensor, i: int = 0, output_shape: object = None) -> Tensor:
             x = blocks.convs[i](x) + blocks.fno_skips[i](x)
-            return nn.functional.gelu(x) if i < LAYERS - 1 else x
+            return nn.functional.gelu(x) if i < ours.sizes["layers"] - 1 else x
 
         blocks.forward = layer
     return net.to(first.weight.device)
@@ -108,11 +108,15 @@ def fno(ours: Fno, same: bool) -> nn.Module:
 class EndPadding(nn.Module):
     """Zeros after the last time, as in our FNO."""
 
+    def __init__(self, padding: int) -> None:
+        super().__init__()
+        self.padding = padding
+
     def pad(self, x: Tensor) -> Tensor:
-        return nn.functional.pad(x, [0, 0] * (x.ndim - 3) + [0, PADDING])
+        return nn.functional.pad(x, [0, 0] * (x.ndim - 3) + [0, self.padding])
 
     def unpad(self, x: Tensor) -> Tensor:
-        return x[:, :, :-PADDING]
+        return x[:, :, : -self.padding]
 
 
 def copy_fno(ours: Any, net: Any) -> None:
@@ -122,7 +126,7 @@ def copy_fno(ours: Any, net: Any) -> None:
         for a, b in zip(maps, (*net.lifting.fcs, *net.projection.fcs), strict=True):
             b.weight.copy_(a.weight[..., None])
             b.bias.copy_(a.bias)
-        for i in range(LAYERS):
+        for i in range(ours.sizes["layers"]):
             net.fno_blocks.fno_skips[i].conv.weight.copy_(ours.local[i].weight[..., None])
             conv = net.fno_blocks.convs[i]
             conv.bias.copy_(ours.local[i].bias.view_as(conv.bias))
@@ -131,7 +135,7 @@ def copy_fno(ours: Any, net: Any) -> None:
 
 def run_fno(ours: Fno, net: nn.Module, f: Tensor) -> Tensor:
     """Their network behind our border: f (b, t, x) -> u (b, t, x)."""
-    return ours.border.decode(net(ours.border.encode(f, None))[:, 0])
+    return ours.border.decode(net(ours.border.encode(f, None)))
 
 
 def _reordered(ours: SpectralConv) -> Tensor:
@@ -161,7 +165,7 @@ def errors(device: str) -> dict[str, float]:
                     found[f"{name}: theirs, GPU against CPU"] = _difference(
                         theirs.to(device)(x.to(device)).cpu(), expected
                     )
-        n_t, grid = 200 - PADDING, tino.Periodic(1.0, (128,))
+        n_t, grid = 200 - FnoBuilder.padding, tino.Periodic(1.0, (128,))
         f = torch.randn(2, n_t, 128)
         model = tino.build("fno", tino.Dataset(f, f, tino.TimeGrid(0, 1, n_t), grid, grid))
         assert isinstance(model, Fno)
@@ -181,7 +185,7 @@ def deeponet(ours: Any) -> nn.Module:
 
     They are called with (sensors, features of the points). The former has one number more, added to the field.
     """
-    widths = [layer.out_features for layer in ours.branch if isinstance(layer, nn.Linear)]
+    widths = [layer.out_features for layer in ours.branch.net if isinstance(layer, nn.Linear)]
     branch = [ours.mixer.weight[..., 0].numel(), ours.mixer.bias.numel(), *widths]
     device = ours.mixer.bias.device
     if hasattr(ours.basis, "net"):
@@ -262,15 +266,20 @@ def deeponet_cases(device: str, quick: bool) -> Iterator[Case]:
         given = (z.flatten(1), ours.basis.features.flatten(0, 1) if name == "don" else None)
         calls = 20 if gpu or name == "pod-don" else 2
         steps: Steps = {
-            "tino": (stepper(ours, lambda m=ours, z=z: (m.basis.expand(m.coefficients(z)) - u).square().mean()), calls),
+            "tino": (stepper(ours, lambda m=ours, z=z: (field(m, z) - u).square().mean()), calls),
             "deepxde": (stepper(net, lambda m=net, z=given, y=target: (m(z) - y).square().mean()), calls),
         }
         for optimizer in ("adam", "soap") if importlib.util.find_spec("pytorch_optimizer") else ("adam",):
             epochs = {"adam": 200, "soap": 20}[optimizer] if gpu else {"don": 1, "pod-don": 10}[name]
             steps[f"tino fit, {optimizer}"] = (fit_step(name, data, b, device, optimizer, epochs), 1)
         pairs = [(name, "deepxde") for name in steps if name != "deepxde"]
-        sizes = {"batch": b, "parameters": count(ours), "modes": ours.spec.modes}
+        sizes = {"batch": b, "parameters": count(ours), "modes": ours.basis.sizes["modes"]}
         yield Case(name, sizes, steps, pairs)
+
+
+def field(ours: Any, z: Tensor) -> Tensor:
+    """What our network makes of scaled sensors."""
+    return ours.basis.expand(ours._coefficients(z, None, None, None))
 
 
 def fit_step(name: str, data: tino.Dataset, b: int, device: str, optimizer: str, epochs: int) -> Callable[[], float]:

@@ -8,63 +8,49 @@ another seed, never on the test samples of the tables, which leave that seed out
 """
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import torch
-from torch import Tensor
 
 import tino
-from tino.bench import Cell, paper_config
+from tino.bench import paper_config
 from tino.environment import environment
 from tino.files import read_json, write_json
-from tino.layers.mlp import coordinate_features
-from tino.models import bases, zoo
 from tino.paper import PaperTable
+from tino.results import Cell
 
 RESULTS = Path(__file__).parent / "results" / "recipe.json"
 HELD_OUT = 1  # the seed whose test samples things are chosen on: no table may have it
+OF_MODELS = ("modes", "input_sum", "first_size", "snapshots", "waves", "decays")  # options of ``tino.build``
 
 
 @dataclass(frozen=True)
 class Study:
-    """A cell, trained for so many epochs, with something changed: training options, or constants of the models."""
+    """A cell, trained for so many epochs, with something changed: options of the training, or of the model."""
 
     problem: str
     model: str
     epochs: int
     change: str
-    options: dict[str, Any]
-    features: Any = bases.time_features
-    modes: int = zoo.TRUNK_MODES
-    size: float = zoo.INPUT_SUM
-    first: float = zoo.FIRST_SIZE
-    snapshots: str = "quartile"
+    training: dict[str, Any]
+    built: dict[str, Any]
 
     @property
     def name(self) -> str:
         return f"{self.problem}, {self.model}, {self.epochs} epochs: {self.change}"
 
 
-def plain(s: Tensor) -> Tensor:
-    """t as one number."""
-    return s
-
-
 def _on(problem: str, model: str, epochs: int, changes: dict[str, dict[str, Any]]) -> list[Study]:
-    fields = ("features", "modes", "size", "first", "snapshots")
     return [
         Study(
             problem,
             model,
             epochs,
             change,
-            {key: value for key, value in what.items() if key not in fields},
-            **{key: value for key, value in what.items() if key in fields},
+            {key: value for key, value in what.items() if key not in OF_MODELS},
+            {key: value for key, value in what.items() if key in OF_MODELS},
         )
         for change, what in changes.items()
     ]
@@ -74,16 +60,16 @@ AS_IT_IS: dict[str, dict[str, Any]] = {"as it is": {}}
 DECAYS: dict[str, dict[str, Any]] = {f"weight decay {decay:g}": {"weight_decay": decay} for decay in (0.3, 1.0)}
 WITH_DECAY = {"weight decay 0.3": DECAYS["weight decay 0.3"]}  # as in the tables of two and three dimensions
 SIZES: dict[str, dict[str, Any]] = {
-    **{f"inputs summing up to {size:g}": {"size": size} for size in (10.0, 250.0)},
-    **{f"first layer beginning at {first:g}": {"first": first} for first in (0.05, 2.0)},
+    **{f"inputs summing up to {size:g}": {"input_sum": size} for size in (10.0, 250.0)},
+    **{f"first layer beginning at {first:g}": {"first_size": first} for first in (0.05, 2.0)},
 }
 FITTING: dict[str, dict[str, Any]] = {
     "weight decay 0.6": {"weight_decay": 0.6},
     "rate 0.01, weight decay 0.6": {"lr": 1e-2, "weight_decay": 0.6},
 }
-TIME: dict[str, dict[str, Any]] = {
-    "t with waves": {"features": coordinate_features},
-    "t as one number": {"features": plain},
+TIME: dict[str, dict[str, Any]] = {  # of models whose networks see the time and no point of space
+    "t with waves": {"decays": 0},
+    "t as one number": {"waves": 0, "decays": 0},
 }
 STUDIES = [
     *_on("burgers-0.1", "fno", 125, AS_IT_IS | DECAYS),
@@ -132,29 +118,17 @@ STUDIES = [
 ]
 
 
-@contextmanager
-def _changed(study: Study) -> Iterator[None]:
-    with (
-        patch.object(bases, "time_features", study.features),
-        patch.object(zoo, "TRUNK_MODES", study.modes),
-        patch.object(zoo, "INPUT_SUM", study.size),
-        patch.object(zoo, "FIRST_SIZE", study.first),
-    ):
-        yield
-
-
 def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def run(study: Study) -> dict[str, Any]:
     config = paper_config(Cell(study.problem, study.model, 0), tino.TrainConfig())
-    config = replace(config, **{"lr": PaperTable.lr, "weight_decay": 0.0, **study.options, "epochs": study.epochs})
+    config = replace(config, **{"lr": PaperTable.lr, "weight_decay": 0.0, **study.training, "epochs": study.epochs})
     train, _ = tino.dataset(tino.problem(study.problem), device=device())
     _, others = tino.dataset(tino.problem(study.problem), seed=HELD_OUT, train=1, test=200, device=device())
-    with _changed(study):
-        model = tino.build(study.model, train, snapshots=study.snapshots)
-        history = tino.fit(model, train, config)
+    model = tino.build(study.model, train, **study.built)
+    history = tino.fit(model, train, config)
     fitted, held_out = tino.evaluate(model, train.take(slice(0, 200))), tino.evaluate(model, others)
     return {
         "problem": study.problem,

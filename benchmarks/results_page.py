@@ -9,14 +9,14 @@ import hashlib
 import json
 from pathlib import Path
 
-from tino.bench import Cell, paper_config
+from tino.bench import paper_config
 from tino.files import read_json, write_text
 from tino.paper import PAPER, TABLES, own_model
 from tino.report.bench_report import box
 from tino.report.comparison import break_even, sections
 from tino.report.page import keep
-from tino.report.results import Results, read_results
 from tino.report.tables import short
+from tino.results import Cell, Results, read_results
 from tino.training import TrainConfig
 
 ROOT = Path(__file__).parent.parent
@@ -51,8 +51,7 @@ def bar_lines(results: Results) -> str:
     """Our error over the paper's, where it is above 1 for the paper's own model or above 2 for a baseline."""
     lines = ["| problem | model | ours over the paper's |", "| --- | --- | --- |"]
     for entry in results.entries:
-        assert entry.paper
-        ratio = entry.mse / entry.paper[0]
+        ratio = entry.mse / PAPER[entry.problem][entry.model][0]
         if ratio > (1 if entry.model == own_model(entry.problem) else 2):
             lines.append(f"| {entry.problem} | {entry.model} | {ratio:.2f} |")
     return "\n".join(lines)
@@ -83,7 +82,7 @@ def study_lines() -> str:
 
 def drawn_from(results: Results) -> str:
     """A hash of the errors in the box plots, kept inside the picture."""
-    errors = [(entry.problem, entry.model, entry.records[0]["rel_l2"]) for entry in results.entries]
+    errors = [(entry.problem, entry.model, entry.results[0].rel_l2) for entry in results.entries]
     return f"errors {hashlib.sha256(json.dumps(errors).encode()).hexdigest()}"
 
 

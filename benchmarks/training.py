@@ -28,7 +28,7 @@ from tino.environment import environment
 from tino.files import read_json, write_json
 from tino.training.batches import draws
 from tino.training.config import set_rate
-from tino.training.loop import Training
+from tino.training.state import Training
 
 RESULTS = Path(__file__).parent / "results"
 # A malloc that keeps what was freed: without it large tensors are mapped and zeroed anew in every step.
@@ -47,14 +47,14 @@ class Steps:
     def __init__(self, model: str, train: tino.Dataset, config: tino.TrainConfig) -> None:
         device = torch.device(config.device)
         self.run = Training(tino.build(model, train).to(device).train(), train, config, device)
-        self.step = self.run.prepare(False)
+        (self.step,) = self.run.make_steps(False)
         self.epoch = 0
         set_rate(self.run.optimizer, 1e-4)
 
     def epochs(self, count: int) -> None:
         run = self.run
         for _ in range(count):
-            order, times = draws(run.config, run.n, run.epoch_steps, run.objective.n_t, self.epoch, run.device)
+            order, times = draws(run.config, run.n, run.epoch_steps, run.objectives[0].n_t, self.epoch, run.device)
             self.epoch += 1
             for i in range(run.epoch_steps):
                 self.step(order[i * run.batch : (i + 1) * run.batch], None if times is None else times[i])
@@ -196,13 +196,14 @@ def floors(model: Any, b: int, times: int) -> Found:
     """
     parameters = sum(p.numel() for p in model.parameters())
     lags, m, width = model.mixer.weight.shape
-    moved = 4 * (7 * parameters + b * lags * m + b * times * model.spec.modes)
-    layers = [layer.weight.numel() for layer in model.branch if isinstance(layer, torch.nn.Linear)]
+    branch_modes, modes = model.time_factor.shape
+    moved = 4 * (7 * parameters + b * lags * m + b * times * modes)
+    layers = [layer.weight.numel() for layer in model.branch.net if isinstance(layer, torch.nn.Linear)]
     rows = b * times
     ffts = (b + width) * m + b * width
     fft = 2.5 * ffts * 2 * lags * np.log2(2 * lags) + 8 * b * (lags + 1) * m * width
     direct = 2 * rows * lags / 2 * m * width
-    products = 2 * rows * (sum(layers) + model.spec.branch_modes * model.spec.modes) + min(fft, direct)
+    products = 2 * rows * (sum(layers) + branch_modes * modes) + min(fft, direct)
     return {"floor_bytes_ms": 1e3 * moved / 4.8e12, "floor_operations_ms": 1e3 * 3 * products / 67e12}
 
 
