@@ -15,7 +15,12 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
-    sys.exit(run(sys.argv[1:]))
+    status = run(sys.argv[1:])
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # under torchrun, gloo's threads sometimes abort Python's own shutdown
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

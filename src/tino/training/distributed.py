@@ -1,5 +1,6 @@
 """Several processes on one training run: torch's DDP, started by torchrun; without torchrun, one process."""
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,6 +46,7 @@ def processes(device: str) -> Iterator[str]:
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=timedelta(hours=6))
     try:
         yield f"cuda:{local}" if on_gpu else "cpu"
+        gc.collect()  # what still holds the group must go before it
         dist.barrier()  # without it a process may leave while another still talks to it
     finally:
         dist.destroy_process_group()
