@@ -31,8 +31,27 @@ SPLITS = ("train", "test")
 LARGE = 2**29  # bytes; reading more than this takes seconds, so a progress bar is shown
 
 
+class Signals:
+    """Inputs and outputs: channels on grids."""
+
+    inputs: Grid
+    outputs: Grid
+    input_channels: Channels
+    output_channels: Channels
+
+    @property
+    def input_size(self) -> int:
+        """m: numbers in the input at one time, all channels at all points."""
+        return len(self.input_channels) * self.inputs.size
+
+    @property
+    def output_size(self) -> int:
+        """x: numbers in the output at one time."""
+        return len(self.output_channels) * self.outputs.size
+
+
 @dataclass(frozen=True)
-class Dataset:
+class Dataset(Signals):
     """Pairs on fixed grids: f (n, t, m) -> u (n, t, x), with or without initial states ic (n, k).
 
     m and x count all channels at all points of their grids, channel after channel. Records of different lengths are
@@ -93,15 +112,6 @@ class Dataset:
 
     def __len__(self) -> int:
         return self.f.shape[0]
-
-    @property
-    def input_size(self) -> int:
-        """Numbers in the input at one time: all channels at all points."""
-        return len(self.input_channels) * self.inputs.size
-
-    @property
-    def output_size(self) -> int:
-        return len(self.output_channels) * self.outputs.size
 
     @property
     def name(self) -> str:

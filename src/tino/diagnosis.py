@@ -70,8 +70,7 @@ class Diagnosis:
     def __str__(self) -> str:
         future = f"the future input explains {_percent(self.future[0])} of the variance left by state and input"
         if self.causal is None:
-            known = f"the future input is {100 * (1 - self.novelty):.3g} % predictable"
-            future = f"{known}, so this cannot be tested; assumed causal"
+            future = f"the future input is {100 * (1 - self.novelty):.3g} % predictable: assumed causal"
         clock = f"time explains {_percent(self.clock[0])} of the variance left by state and input"
         if self.autonomous and self.velocity >= HIDDEN:
             clock += f", velocities {_percent(self.velocity)}"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tino.channels import INPUT, OUTPUT, Channels
-from tino.data import Dataset, grids_from_record, grids_record
+from tino.data import Dataset, Signals, grids_from_record, grids_record
 from tino.errors import TinoError, TinoWarning
 from tino.grids import Grid, Periodic, TimeGrid
 
@@ -17,7 +17,7 @@ ON_GRID = 1e-4  # of a step: a time this close to a grid time counts as one, in 
 
 
 @dataclass(frozen=True)
-class Frame:
+class Frame(Signals):
     """The border of an operator: f (b, t, m) and ic (b, k) come in, u (b, t, x) goes out."""
 
     model: str
@@ -36,16 +36,6 @@ class Frame:
             raise TinoError(f"{train.name} is cut into windows, which start from different states: give them as ic")
         channels = (train.input_channels, train.output_channels)
         return Frame(name, train.name, train.time, train.inputs, train.outputs, state, *channels)
-
-    @property
-    def input_size(self) -> int:
-        """m: numbers in the input at one time."""
-        return len(self.input_channels) * self.inputs.size
-
-    @property
-    def output_size(self) -> int:
-        """x: numbers in the output at one time."""
-        return len(self.output_channels) * self.outputs.size
 
     # -- its record ----------------------------------------------------------------------------------------
 
