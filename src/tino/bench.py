@@ -12,7 +12,7 @@ import torch
 
 from tino.errors import Stopped, TinoError
 from tino.models.registry import MODELS, model_entry
-from tino.paper import PAPER, RECIPE, TABLES
+from tino.paper import PAPER, recipe
 from tino.preview import write_preview
 from tino.results import Cell, Result, read_result, write_result
 from tino.runs import read_run, train_run
@@ -58,12 +58,10 @@ def paper_cells(
 
 def paper_config(cell: Cell, asked: TrainConfig) -> TrainConfig:
     """The recipe of the cell's table; options that differ from the general defaults override it."""
-    table = next(table for table in TABLES if cell.problem in table.problems)
     given = {key: value for key, value in asdict(asked).items() if value != getattr(TrainConfig(), key)}
     if "optimizer" in given:
         given = {"lr": None, "weight_decay": 0.0, **given}  # this optimiser's own, not the recipe's
-    own = {"epochs": table.epochs[cell.problem], "lr": table.lr, "weight_decay": table.weight_decay}
-    return TrainConfig(**{**RECIPE, **own, **given})
+    return TrainConfig(**{**recipe(cell.problem, cell.model), **given})
 
 
 def run_cell(cell: Cell, out: Path, runs: Path, options: DataOptions, config: TrainConfig) -> Result:

@@ -4,6 +4,7 @@ Z. Zhou, W. Zhang, L. Liu, "Time-Invariant Neural Operators with Applications in
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,14 @@ TABLES = (
 
 # what the models of all tables share; batches are the paper's
 RECIPE = {"optimizer": "soap", "times": 0, "precision": "tf32"}
+
+
+def recipe(problem: str, model: str) -> dict[str, Any]:
+    """The training options of a cell, by their names in ``TrainConfig``; the others have their general defaults."""
+    table = next(table for table in TABLES if problem in table.problems)
+    own = {"epochs": table.epochs[problem], "lr": table.lr, "weight_decay": table.weight_decay}
+    return {**RECIPE, **own}
+
 
 # (MSE, SD) on the paper's own test sets, by problem and model, as printed
 PAPER: dict[str, dict[str, tuple[float, float]]] = {
