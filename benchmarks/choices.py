@@ -1,0 +1,203 @@
+"""What the tables' recipe was chosen by: trainings of the tables' cells, scored on samples that no table uses.
+
+    python benchmarks/choices.py                      # all, several side by side; half an hour on an H200
+    python benchmarks/choices.py lorenz fno           # only those with these words in their names
+    python benchmarks/choices.py --workers 6 --file F # so many at a time; into F instead
+
+Each is written to benchmarks/results/choices.json when it ends, and one that is there is not run again. The rules,
+which ``chosen_fitting`` and ``chosen_length`` apply and a test compares with ``tino.paper``:
+
+- rate and weight decay of each cell of the fitting table: the pair of one list with the least held-out MSE, at the
+  longest length;
+- the length of a problem, one for all its models: a quarter, a half or all of its longest length, whichever has the
+  least geometric mean of held-out MSEs over its models. The longest length is the longest that any result of the
+  problem was ever committed with, so a length is never shortened to save time.
+
+U-Net takes no part in the choice of lengths, and FNO only where a training takes at most two minutes.
+"""
+
+import argparse
+import math
+import multiprocessing
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import tino
+from tino.environment import environment
+from tino.files import read_json, write_json
+from tino.paper import PAPER, RECIPE, TABLES, own_model
+
+RESULTS = Path(__file__).parent / "results" / "choices.json"
+HELD_OUT = 1  # the seed whose test samples things are chosen on: no table may have it
+SAMPLES = 200
+LONGEST = {name: epochs for table in TABLES for name, epochs in table.epochs.items()} | {"navier-stokes": 100}
+FITTING = TABLES[0].problems
+FITTING_LIST = [(rate, decay) for rate in (5e-3, 1e-2) for decay in (0.0, 0.1, 0.3, 0.6, 1.0)]
+TOO_LONG = {("fno", problem) for problem in ("navier-stokes-ic", "advection-diffusion-3d", "heat-triangle")}
+RATES = (2.5e-3, 5e-3, 1e-2)
+RATE_TRIALS = [
+    *[(problem, model) for problem in ("burgers-0.1", "lorenz", "navier-stokes") for model in ("fno", "don")],
+    *[(problem, own_model(problem)) for problem in ("burgers-0.1", "lorenz", "navier-stokes")],
+    ("burgers-0.1", "unet"),
+]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One cell trained for so many epochs at this rate and weight decay, from seed 0."""
+
+    problem: str
+    model: str
+    epochs: int
+    lr: float
+    weight_decay: float
+
+    @property
+    def name(self) -> str:
+        options = f"{self.epochs} epochs, rate {self.lr:g}, weight decay {self.weight_decay:g}"
+        return f"{self.problem}, {self.model}: {options}"
+
+
+def lengths(problem: str) -> list[int]:
+    return [LONGEST[problem] // 4, LONGEST[problem] // 2, LONGEST[problem]]
+
+
+def models(problem: str) -> list[str]:
+    """Those that take part in the choice of the length."""
+    return [model for model in PAPER[problem] if model != "unet" and (model, problem) not in TOO_LONG]
+
+
+def _table_options(problem: str) -> tuple[float, float]:
+    table = next(table for table in TABLES if problem in table.problems)
+    return table.lr, table.weight_decay
+
+
+def fitting_trials() -> list[Trial]:
+    return [
+        Trial(problem, model, LONGEST[problem], *pair)
+        for problem in FITTING
+        for model in PAPER[problem]
+        for pair in FITTING_LIST
+    ]
+
+
+def length_trials(found: dict[str, Any]) -> Iterator[Trial]:
+    """Those of the fitting table follow when its rates and weight decays are chosen."""
+    for problem in PAPER:
+        for model in models(problem):
+            pair = chosen_fitting(found, problem, model) if problem in FITTING else _table_options(problem)
+            if pair:
+                yield from (Trial(problem, model, epochs, *pair) for epochs in lengths(problem))
+
+
+def rate_trials() -> list[Trial]:
+    return [
+        Trial(problem, model, lengths(problem)[0], rate, _table_options(problem)[1])
+        for problem, model in RATE_TRIALS
+        for rate in RATES
+    ]
+
+
+# -- the rules -------------------------------------------------------------------------------------------------
+
+
+def chosen_fitting(found: dict[str, Any], problem: str, model: str) -> tuple[float, float] | None:
+    """The pair of the list with the least held-out MSE; None until all of the list are there."""
+    errors = {}
+    for trial in fitting_trials():
+        if (trial.problem, trial.model) == (problem, model):
+            if trial.name not in found:
+                return None
+            errors[trial.lr, trial.weight_decay] = found[trial.name]["held_out_mse"]
+    return min(errors, key=errors.__getitem__)
+
+
+def length_errors(found: dict[str, Any], problem: str) -> dict[int, dict[str, float]]:
+    """Held-out MSEs by length and model."""
+    rows: dict[int, dict[str, float]] = {epochs: {} for epochs in lengths(problem)}
+    for trial in length_trials(found):
+        if trial.problem == problem and trial.name in found:
+            rows[trial.epochs][trial.model] = found[trial.name]["held_out_mse"]
+    return rows
+
+
+def geometric_mean(errors: dict[str, float]) -> float:
+    return math.exp(sum(map(math.log, errors.values())) / len(errors))
+
+
+def chosen_length(found: dict[str, Any], problem: str) -> int | None:
+    """The length with the least geometric mean; None until all models have all lengths."""
+    rows = length_errors(found, problem)
+    if any(set(row) != set(models(problem)) for row in rows.values()):
+        return None
+    return min(rows, key=lambda epochs: geometric_mean(rows[epochs]))
+
+
+# -- running ---------------------------------------------------------------------------------------------------
+
+
+def device() -> torch.device:
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@lru_cache(maxsize=2)
+def data(name: str) -> tuple[tino.Dataset, tino.Dataset]:
+    """The table's training samples, and samples of another seed to choose on."""
+    train, _ = tino.dataset(tino.problem(name), device=device())
+    _, others = tino.dataset(tino.problem(name), seed=HELD_OUT, train=1, test=SAMPLES, device=device())
+    return train, others
+
+
+def run(trial: Trial) -> tuple[str, dict[str, Any]]:
+    train, others = data(trial.problem)
+    options = {"epochs": trial.epochs, "lr": trial.lr, "weight_decay": trial.weight_decay}
+    model = tino.build(trial.model, train)
+    tino.fit(model, train, tino.TrainConfig(**{**RECIPE, **options}), show_progress=False)  # pyright: ignore
+    held_out = tino.evaluate(model, others)
+    about = {key: environment(device())[key] for key in ("device", "commit")}
+    return trial.name, {**asdict(trial), "held_out_mse": held_out.mse_mean, "samples": len(others), **about}
+
+
+def make_data(name: str) -> None:
+    data(name)
+
+
+def cost(trial: Trial) -> float:
+    """Roughly: the long ones start first."""
+    weight = {"unet": 40, "fno": 10}.get(trial.model, 1) * (6 if trial.problem.startswith("navier") else 1)
+    return weight * trial.epochs / LONGEST[trial.problem]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", help="only trials with these words in their names")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--file", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    found: dict[str, Any] = read_json(asked.file) if asked.file.exists() else {}
+
+    def missing() -> list[Trial]:
+        trials = dict.fromkeys([*fitting_trials(), *length_trials(found), *rate_trials()])
+        asked_for = [trial for trial in trials if all(word in trial.name for word in asked.words)]
+        return sorted((trial for trial in asked_for if trial.name not in found), key=cost, reverse=True)
+
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with multiprocessing.get_context("spawn").Pool(asked.workers) as pool:
+        pool.map(make_data, dict.fromkeys(trial.problem for trial in missing()), chunksize=1)
+        while todo := missing():  # a second round for the lengths of the fitting table
+            for name, result in pool.imap_unordered(run, todo):
+                found[name] = result
+                write_json(asked.file, dict(sorted(found.items())))
+                print(f"{name}: {result['held_out_mse']:.3e}", flush=True)
+    for problem in PAPER:
+        print(problem, chosen_length(found, problem))
+
+
+if __name__ == "__main__":
+    main()
