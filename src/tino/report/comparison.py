@@ -64,12 +64,9 @@ def errors_table(results: Results, table: PaperTable, problems: Sequence[str]) -
         own = [results.by_name[p, model] for p in problems if (p, model) in results.by_name]
         marks = (_yes(own, "causal"), _yes(own, "time_invariant"))
         rows.append(((Line(model),), *[columns[p].get(model, NONE) for p in problems], *marks))
-    beside = ", ours above the paper's. Best bold, second underlined, each among its own; ours"
-    among = beside if any(p in PAPER for p in problems) else ". Best bold, second underlined,"
-    caption = (
-        f"MSE ± SD over the test samples{among} by the seeds that all models of a problem have. "
-        "Causal and time-invariant as measured."
-    )
+    beside = ", ours above the paper's. Best bold, second underlined, each among its own"
+    among = beside if any(p in PAPER for p in problems) else ". Best bold, second underlined"
+    caption = f"MSE ± SD over the test samples, the mean over the seeds{among}. Causal and time-invariant as measured."
     return Markup(f"{table.name}-errors", caption, ("model", *problems, "causal", "time-inv."), tuple(rows))
 
 
