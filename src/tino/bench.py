@@ -17,6 +17,7 @@ from tino.preview import write_preview
 from tino.results import Cell, Result, read_result, write_result
 from tino.runs import read_run, train_run
 from tino.sources import TEST, TRAIN, DataOptions, Source
+from tino.text import visible
 from tino.training import TrainConfig, distributed
 
 
@@ -115,5 +116,5 @@ def run_bench(
             raise Stopped(stopped.step, stopped.number, "the same command") from None
         except (TinoError, torch.OutOfMemoryError) as error:  # the other cells do not need this one
             failed[cell] = str(error).splitlines()[0]
-            print(f"failed: {failed[cell]}", flush=True)
+            print(f"failed: {visible(failed[cell])}", flush=True)
     return found, failed

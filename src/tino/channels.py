@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tino.errors import TinoError
+from tino.text import check_text
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,10 @@ class Channel:
 
     name: str
     unit: str = ""
+
+    def __post_init__(self) -> None:
+        check_text("channel's name", self.name)
+        check_text("channel's unit", self.unit)
 
     def __str__(self) -> str:
         return f"{self.name} [{self.unit}]" if self.unit else self.name

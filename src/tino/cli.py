@@ -13,6 +13,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from tino.commands.data import Diagnose, Generate, Problems, Show
 from tino.commands.models import Bench, Certify, Evaluate, Models, Report, Train
 from tino.errors import Stopped, TinoError, TinoWarning
+from tino.text import visible
 from tino.version import VERSION
 
 ABOUT = """Learn how physical systems respond over time.
@@ -76,7 +77,7 @@ def run(arguments: list[str]) -> int:
             print(f"tino: {error}", file=sys.stderr)
             return error.status
         except (TinoError, OSError) as error:
-            print(f"tino: {error}", file=sys.stderr)
+            print(f"tino: {visible(str(error))}", file=sys.stderr)
             return 1
         except KeyboardInterrupt:
             print("tino: stopped; nothing half-written is left, finished parts of a dataset are kept", file=sys.stderr)
@@ -87,4 +88,4 @@ def run(arguments: list[str]) -> int:
 def _one_line(message: Warning | str, category: type[Warning], *_: Any) -> None:
     """Our own warnings as one line; torch's and others' as they are."""
     prefix = "note: " if issubclass(category, TinoWarning) else f"{category.__name__}: "
-    print(f"tino: {prefix}{message}", file=sys.stderr)
+    print(f"tino: {prefix}{visible(str(message))}", file=sys.stderr)

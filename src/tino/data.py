@@ -24,6 +24,7 @@ from tino.errors import TinoError
 from tino.files import whole_file
 from tino.grids import Grid, TimeGrid, grid_from_record, grid_record
 from tino.progress import progress
+from tino.text import check_text
 from tino.version import VERSION
 
 DATA_FORMAT = 1  # version of the file layout
@@ -75,6 +76,8 @@ class Dataset(Signals):
                 raise TinoError(
                     f"{name} must be a torch tensor, got {type(values).__name__}: wrap arrays in torch.as_tensor"
                 )
+        check_text("dataset's name", self.name)
+        check_text("dataset's title", self.meta.get("title", ""))
         check_channels(self.input_channels, "input")
         check_channels(self.output_channels, "output")
         if self.lengths is not None:

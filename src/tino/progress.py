@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from tino.text import visible
+
 Advance = Callable[..., None]  # advance(n=1, note="")
 
 FIRST, NEXT = 2.0, 10.0  # seconds to the first line, and between two, where there is no terminal
@@ -19,16 +21,17 @@ def progress(label: str, total: float, show: bool = True, done: float = 0.0) -> 
     if not show:
         yield lambda n=1, note="": None
         return
+    label = visible(label)
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _plain_lines(label, total, done)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TaskProgressColumn(),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
     )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(label, total=total, completed=done, note="")  # pyright: ignore[reportArgumentType]

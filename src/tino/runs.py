@@ -12,6 +12,7 @@ run.json          the whole result in short; written last: its presence means th
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,24 @@ class Run:
             return [(int(row[0]), float(row[1])) for row in (line.split(",") for line in lines)]
         except (OSError, ValueError, IndexError) as error:
             raise TinoError(f"{self.folder / 'history.csv'} is not a readable loss history") from error
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """The model's name; of several runs of one model on the same data, also the end of the folder that is its own."""
+    return [_label(run, [other for other in runs if _what(other) == _what(run)]) for run in runs]
+
+
+def _what(run: Run) -> tuple[str, str]:
+    return run.result.problem, run.result.model
+
+
+def _label(run: Run, alike: Sequence[Run]) -> str:
+    if len(alike) == 1:
+        return run.result.model
+    own = run.folder.resolve().parts
+    others = [parts for parts in (other.folder.resolve().parts for other in alike) if parts != own]
+    length = next(n for n in range(1, len(own) + 1) if all(parts[-n:] != own[-n:] for parts in others))
+    return f"{run.result.model} ({Path(*own[-length:])})"
 
 
 def _as_texts(options: dict[str, Any]) -> tuple[str, ...]:

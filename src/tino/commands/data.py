@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from tino.commands.printing import empty_table, print_json, read_shard
+from tino.commands.printing import empty_table, print_json, read_shard, say
 from tino.data import read_record
 from tino.devices import pick_device
 from tino.diagnosis import diagnose
@@ -81,7 +81,7 @@ class Show:
             part.write_bytes(picture)
         if self.json:
             return print_json({"picture": str(path), **chosen.record(), "pod": rows})
-        print(f"{chosen.title}: {chosen.equation}\nreference: {chosen.solver['name']}\npicture: {path}")
+        say(f"{chosen.title}: {chosen.equation}", f"reference: {chosen.solver['name']}", f"picture: {path}")
         if rows:
             pairs = f"{len(behind)} training pairs, which is also the most modes of (t, y) there can be"
             print(f"\nPOD of {pairs}; modes with σ_i / σ_max < {CUT:g} are cut")
@@ -118,7 +118,7 @@ class Generate:
         if self.json:
             return print_json({"path": str(path), **read_record(path)})
         size = path.stat().st_size / 2**20
-        print(f"{path}\n{train} training and {test} test pairs, {size:.0f} MiB")
+        say(str(path), f"{train} training and {test} test pairs, {size:.0f} MiB")
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Diagnose:
         else:
             train, _ = source.load(options, self.seed)
         found = diagnose(train, self.seed)
-        print_json(found.record()) if self.json else print(found)
+        print_json(found.record()) if self.json else say(*str(found).split("\n"))
 
 
 def _print_pod(rows: list[dict[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from tino.bench import cells, paper_cells, paper_config, run_bench
 from tino.certificates import certify
-from tino.commands.printing import empty_table, print_json, read_shard
+from tino.commands.printing import empty_table, print_json, read_shard, say
 from tino.devices import pick_device
 from tino.errors import Stopped, TinoError
 from tino.evaluation import evaluate
@@ -23,7 +23,7 @@ from tino.report.bench_report import write_bench_report
 from tino.report.runs_report import write_figures, write_report
 from tino.report.tables import print_table
 from tino.results import Cell, holds_results, read_results
-from tino.runs import Run, read_run, train_run
+from tino.runs import Run, labels, read_run, train_run
 from tino.sources import DataOptions, Source
 from tino.training import TrainConfig
 from tino.training.tensorboard import tensorboard_log
@@ -86,7 +86,7 @@ class Train:
         if self.json:
             return print_json(_summary(done))
         print_table([done.result])
-        print(f"saved in {folder}")
+        say(f"saved in {folder}")
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Bench:
             )
         elif found:
             print_table(found)
-            print(f"saved in {out}")
+            say(f"saved in {out}")
         if failed:
             some = ", ".join(f"({cell})" for cell in list(failed)[:5]) + ", ..." * (len(failed) > 5)
             raise TinoError(f"{len(failed)} of {len(todo)} cells failed: {some}")
@@ -163,7 +163,7 @@ class Evaluate:
         if self.json:
             return print_json(scores.record())
         errors = f"MSE {scores.mse_mean:.3e} ± {scores.mse_sd:.3e}, relative L2 {scores.rel_l2_mean:.3e}"
-        print(f"{done.result.model} on {done.result.problem}, {len(test)} test samples: {errors}")
+        say(f"{done.result.model} on {done.result.problem}, {len(test)} test samples: {errors}")
         shown = ("mse_mean", "mse_sd", "rel_l2_mean")
         print(", ".join(f"{m.heading} = {scores.overall[key]:.4g}" for key, m in METRICS.items() if key not in shown))
 
@@ -189,7 +189,7 @@ class Certify:
             _, test = done.data(self.cache)
             answers.append(certify(done.model().to(pick_device(self.device)), test, seed=self.seed))
             if not self.json:
-                print(answers[-1])
+                say(str(answers[-1]))
         if self.json:
             print_json([answer.record() for answer in answers])
 
@@ -223,8 +223,8 @@ class Report:
             page = write_report(runs, self.out)
             if self.json:
                 return print_json({"page": str(page), "runs": [_summary(done) for done in runs]})
-            print_table([done.result for done in runs])
-        print(f"page: {page}")
+            print_table([done.result for done in runs], labels(runs))
+        say(f"page: {page}")
 
 
 def _check_reportable(folder: Path) -> None:

@@ -1,12 +1,12 @@
-"""What commands share: tables, JSON, the shard of a job."""
+"""What commands share: lines, tables, JSON, the shard of a job."""
 
 import json
 from typing import Any
 
 from rich import box
-from rich.table import Table
 
 from tino.errors import TinoError
+from tino.text import TextTable, visible
 
 
 def read_shard(text: str) -> tuple[int, int]:
@@ -17,12 +17,23 @@ def read_shard(text: str) -> tuple[int, int]:
     return i, n
 
 
-def empty_table(*headings: str) -> Table:
-    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+def say(*lines: str) -> None:
+    """Print each as one line, whatever names and paths it holds."""
+    for line in lines:
+        print(visible(line))
+
+
+def empty_table(*headings: str) -> TextTable:
+    made = TextTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in headings:
-        made.add_column(heading)
+        made.add_column(heading, overflow="fold")
     return made
 
 
 def print_json(value: Any) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    written = json.dumps(value, indent=2, ensure_ascii=False)
+    print("\n".join("".join(map(_in_json, line)) for line in written.split("\n")))
+
+
+def _in_json(sign: str) -> str:
+    return sign if visible(sign) == sign else json.dumps(sign)[1:-1]

@@ -9,6 +9,7 @@ import torch
 from tino.data import Dataset
 from tino.errors import TinoError, unknown
 from tino.operator import Operator
+from tino.text import check_text
 
 Builder = Callable[[str, Dataset], Operator]  # a frozen dataclass, whose fields are the options of ``build``
 
@@ -41,6 +42,7 @@ MODELS: dict[str, Model] = {}
 
 def register_model(name: str, model: Model) -> None:
     """Register a model for ``build`` and ``load``, the command line, benches and the contract tests."""
+    check_text("model's name", name)
     MODELS[name] = model
 
 

@@ -16,6 +16,7 @@ from tino.errors import TinoError, unknown
 from tino.grids import Grid, Periodic, TimeGrid, grid_record
 from tino.inputs import Forcing, InputLaw
 from tino.solvers.march import Tick
+from tino.text import check_text
 
 Evolution = Callable[[Forcing, Tensor, Any, int, Tick], tuple[Tensor, Any]]
 
@@ -143,6 +144,7 @@ def register(name: str, **fixed: Any) -> Callable[[Callable[..., Problem]], Call
     def enrol(factory: Callable[..., Problem]) -> Callable[..., Problem]:
         if name in _FACTORIES and _FACTORIES[name][0].__module__.startswith("tino."):
             raise TinoError(f"the name '{name}' is one of tino's own problems: choose another")
+        check_text("problem's name", name)
         recorded = _recorded(factory)
         _FACTORIES[name] = (recorded, fixed)
         return recorded

@@ -1,17 +1,18 @@
 """The report of runs: a table, loss curves and a predicted sample for each dataset."""
 
-import html
+from collections.abc import Sequence
 from pathlib import Path
 
 from tino.errors import TinoError
 from tino.files import write_text
+from tino.preview import Preview
 from tino.progress import progress
 from tino.report.figures import Figure, draw_preview, loss_curves
-from tino.report.markup import Line, Markup
-from tino.report.page import drawn, keep, page
+from tino.report.markup import Line, Markup, in_html
+from tino.report.page import drawn, file_names, keep, page
 from tino.report.tables import COLUMNS, DASH, about, how_trained
 from tino.results import Result
-from tino.runs import Run
+from tino.runs import Run, labels
 
 
 def write_report(runs: list[Run], folder: Path) -> Path:
@@ -22,49 +23,59 @@ def write_report(runs: list[Run], folder: Path) -> Path:
     for run in runs:
         by_data.setdefault(run.result.problem, []).append(run)
     sections = []
+    files = iter(file_names(f"{name}-{end}" for name, members in by_data.items() for end in _figure_ends(members)))
     with progress("drawing figures", len(runs) + len(by_data)) as advance:
-        for name, members in by_data.items():
-            figures = [(f"{name}-loss", *_losses(members))] if any(run.history() for run in members) else []
+        for members in by_data.values():
+            names, kept = labels(members), [run.preview() for run in members]
+            figures = [_losses(members, names)] if _have_losses(members) else []
             advance()
-            for i, run in enumerate(members):
-                same = sum(other.folder.name == run.folder.name for other in members[:i])  # runs of one name
-                figures.append((f"{name}-{run.folder.name}{f'-{same + 1}' if same else ''}", *_preview(run)))
+            for run, name, one in zip(members, names, kept, strict=True):
+                figures.append(_preview(run, name, one, kept))
                 advance()
-            sections.append(_section(members, [(c, keep(f, folder / f"{n}.png")) for n, c, f in figures]))
+            sections.append(_section(members, names, [(c, keep(f, folder / f"{next(files)}.png")) for c, f in figures]))
     write_text(folder / "index.html", page("How well do the models predict the response?", "\n".join(sections)))
     return folder / "index.html"
 
 
 def write_figures(run: Run) -> None:
     """The loss curve and a predicted sample, as loss.png and example.png in the run's own folder."""
-    if run.history():
-        keep(_losses([run])[1], run.folder / "loss.png")
-    keep(_preview(run)[1], run.folder / "example.png")
+    (name,), kept = labels([run]), run.preview()
+    if _have_losses([run]):
+        keep(_losses([run], [name])[1], run.folder / "loss.png")
+    keep(_preview(run, name, kept, [kept])[1], run.folder / "example.png")
 
 
-def _losses(runs: list[Run]) -> tuple[str, Figure]:
+def _have_losses(runs: Sequence[Run]) -> bool:
+    return any(run.history() for run in runs)
+
+
+def _figure_ends(runs: Sequence[Run]) -> list[str]:
+    """How the names of the figures of one dataset end, in their order."""
+    return ["loss"] * _have_losses(runs) + [run.folder.resolve().name for run in runs]
+
+
+def _losses(runs: Sequence[Run], names: Sequence[str]) -> tuple[str, Figure]:
     scaled = any(len(run.preview().data.output_channels) > 1 for run in runs)
-    return f"Training loss{'' if scaled else '; dashed: test error'}.", loss_curves(runs, scaled)
+    return f"Training loss{'' if scaled else '; dashed: test error'}.", loss_curves(runs, names, scaled)
 
 
-def _preview(run: Run) -> tuple[str, Figure]:
-    kept, name = run.preview(), run.result.model
-    caption = f"{name} ({run.folder.name}), test sample {kept.sample}, MSE {run.mse[kept.sample]:.1e}."
-    return caption, draw_preview(kept, name)
+def _preview(run: Run, name: str, kept: Preview, beside: Sequence[Preview]) -> tuple[str, Figure]:
+    caption = f"{name}, test sample {kept.sample}, MSE {run.mse[kept.sample]:.1e}."
+    return caption, draw_preview(kept, name, beside)
 
 
-def _section(runs: list[Run], figures: list[tuple[str, bytes]]) -> str:
+def _section(runs: list[Run], names: list[str], figures: list[tuple[str, bytes]]) -> str:
     results = [run.result for run in runs]
     title, equation = about(results[0], runs[0].preview())
-    table = _table(results)
+    table = _table(results, names)
     notes = "MSE and SD over the test samples; causal and time-inv. as measured"
     if "paper MSE" in table.head:
         notes += "; paper: the figure printed there for its own data and training"
     shown = "\n".join(drawn(caption, data) for caption, data in figures)
-    return f"""<h2>{html.escape(title)}</h2>
-<p>{html.escape(equation)}</p>
+    return f"""<h2>{in_html(title)}</h2>
+<p>{in_html(equation)}</p>
 {table.html()}
-<p class="small">{html.escape(_recipe(results))} {notes}.</p>
+<p class="small">{in_html(_recipe(results))} {notes}.</p>
 {shown}"""
 
 
@@ -76,10 +87,11 @@ def _recipe(results: list[Result]) -> str:
     return f"{pairs}, seed {first.seed}; {how_trained(results)}."
 
 
-def _table(results: list[Result]) -> Markup:
+def _table(results: list[Result], names: list[str]) -> Markup:
     """Every column that has something to show."""
     best = min(results, key=lambda r: r.mse) if len(results) > 1 else None
     written = {heading: [write(result) for result in results] for heading, write in COLUMNS.items()}
+    written["model"] = names
     shown = [heading for heading, texts in written.items() if any(text != DASH for text in texts)]
     cells = [
         tuple((Line(written[h][i], "best" if result is best and h == "MSE" else ""),) for h in shown)

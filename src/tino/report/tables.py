@@ -1,17 +1,18 @@
 """What reports say of a result: its numbers, its row in a table, its data and its training."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from tino.metrics import METRICS
 from tino.paper import PAPER
 from tino.preview import Preview
 from tino.problems import problem, problem_names
 from tino.results import Result
+from tino.text import TextTable, visible
 
 DASH = "–"
 
@@ -96,23 +97,26 @@ ON_A_TERMINAL = {  # columns that fit into 80 characters, with narrower headings
 }
 
 
-def print_table(results: list[Result]) -> None:
-    """One table for each dataset, narrow enough for 80 columns."""
-    console = Console()
+def print_table(results: Sequence[Result], names: Sequence[str] | None = None) -> None:
+    """One table for each dataset, narrow enough for 80 columns; the models by these names, or by model and seed."""
+    console, named = Console(), names or [COLUMNS["model"](result) for result in results]
     for name in dict.fromkeys(result.problem for result in results):
-        table = Table(title=f"{name}: errors on the test set", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        title = Text(f"{visible(name)}: errors on the test set", style="table.title")
+        table = TextTable(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         table.show_edge = table.pad_edge = False
-        rows = [_narrow_row(result) for result in results if result.problem == name]
+        rows = [_narrow_row(r, model) for r, model in zip(results, named, strict=True) if r.problem == name]
         shown = [key for key in ON_A_TERMINAL if any(row[key] != DASH for row in rows)]
         if "paper MSE" in shown and "fit %" in shown:  # there is room for one of them
             shown.remove("fit %")
         for key in shown:
-            table.add_column(ON_A_TERMINAL[key], justify="left" if key == "model" else "right", no_wrap=True)
+            is_name = key == "model"  # a long one is folded, a number never
+            side = "left" if is_name else "right"
+            table.add_column(ON_A_TERMINAL[key], justify=side, no_wrap=not is_name, overflow="fold")
         for row in rows:
             table.add_row(*(row[key] for key in shown))
         console.print(table)
 
 
-def _narrow_row(result: Result) -> dict[str, str]:
+def _narrow_row(result: Result, name: str) -> dict[str, str]:
     cells = {heading: write(result) for heading, write in COLUMNS.items()}
-    return {**cells, "MSE ± SD": f"{cells['MSE']} ± {cells['± SD']}"}
+    return {**cells, "model": name, "MSE ± SD": f"{cells['MSE']} ± {cells['± SD']}"}
