@@ -522,6 +522,11 @@ def test_without_its_clock_fitting_time_is_time_invariant():
         ("duffing", {"damping": float("inf")}, "damping is inf, expected a finite number"),
         ("convection-diffusion", {"velocity": 1.0}, "velocity| <= 30 diffusion"),
         ("convection-diffusion", {"diffusion": 0.0}, "needs diffusion > 0"),
+        ("navier-stokes", {"nu": -0.01}, "nu is -0.01, expected a number above 0"),
+        ("navier-stokes-ic", {"nu": 0.0}, "nu is 0, expected a number above 0"),
+        ("advection-diffusion-3d", {"nu": 0.0}, "nu is 0, expected"),
+        ("allen-cahn", {"epsilon": 0.0}, "epsilon is 0, expected"),
+        ("heat-triangle", {"alpha": -1.0}, "alpha is -1, expected"),
     ],
 )
 def test_impossible_options_are_one_line(name, options, message):

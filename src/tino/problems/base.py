@@ -141,7 +141,7 @@ def register(name: str, **fixed: Any) -> Callable[[Callable[..., Problem]], Call
     """
 
     def enrol(factory: Callable[..., Problem]) -> Callable[..., Problem]:
-        if name in _FACTORIES and _FACTORIES[name][0].__module__.startswith("tino."):
+        if is_tino_s_own(name):
             raise TinoError(f"the name '{name}' is one of tino's own problems: choose another")
         recorded = _recorded(factory)
         _FACTORIES[name] = (recorded, fixed)
@@ -175,6 +175,11 @@ def problem_names() -> list[str]:
     return list(_FACTORIES)
 
 
+def is_tino_s_own(name: str) -> bool:
+    """Whether the name is registered by tino itself, not by a user."""
+    return name in _FACTORIES and _FACTORIES[name][0].__module__.startswith("tino.")
+
+
 def problem(name: str, **options: Any) -> Problem:
     """The problem with this name. Options (``n_t``, ``resolution``, ...) override the paper's values."""
     if name not in _FACTORIES:
@@ -200,6 +205,13 @@ def choice(name: str, option: str, value: str, known: tuple[str, ...]) -> None:
     """Raise an error unless the option's value is one of ``known``."""
     if value not in known:
         raise TinoError(f"{name}: {option} is '{value}', expected one of {', '.join(known)}")
+
+
+def positive(name: str, **options: float) -> None:
+    """Raise an error unless the options' values are above zero."""
+    for option, value in options.items():
+        if not value > 0:
+            raise TinoError(f"{name}: {option} is {value:g}, expected a number above 0")
 
 
 def fine_enough(inner: int, n_out: int) -> int:
