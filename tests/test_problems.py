@@ -4,6 +4,7 @@ import importlib
 import inspect
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from scipy.interpolate import CubicSpline
 import tino
 from tino.inputs import Forcing, sine_fourier
 from tino.problems import base, measure_invariance, register
+from tino.problems.base import problem_options
 from tino.problems.oscillators import duffing as duffing_problem
 from tino.problems.oscillators import forced_ode
 from tino.problems.periodic import fourier_initial, navier_stokes_ic, vorticity_equation
@@ -601,6 +603,18 @@ def test_an_option_that_json_cannot_hold_is_refused(monkeypatch):
     made = register("own")(lambda name, law=None: softened(name))
     with pytest.raises(tino.TinoError, match="own: law is of type InputLaw, expected a number"):
         made("own", law=sine_fourier())
+
+
+def test_the_page_lists_every_option_with_its_default():
+    page = Path(__file__).parent.parent.joinpath("docs", "problems.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    for name in tino.problem_names():
+        for option, default in problem_options(name).items():
+            listed = [row for row in rows if row.startswith(f"| `{option}` |") and f"`{name}`" in row]
+            if option in ("n_t", "resolution"):
+                assert f"`--{option.replace('_', '-')}`" in page
+            else:
+                assert [f"| {default} |" in row for row in listed] == [True], f"{name} {option}"
 
 
 def test_own_names_are_kept():

@@ -187,7 +187,7 @@ def problem(name: str, **options: Any) -> Problem:
             raise TinoError(f"{name} is a file, not a problem: read it with tino.read_arrays")
         raise unknown("problem", name, _FACTORIES)
     factory, fixed = _FACTORIES[name]
-    known = {k: p for k, p in inspect.signature(factory).parameters.items() if k not in ("name", *fixed)}
+    known = _parameters(name)
     for option, value in options.items():
         if option not in known:
             raise TinoError(f"{name} has no option '{option}': it takes {', '.join(known)}")
@@ -199,6 +199,16 @@ def problem(name: str, **options: Any) -> Problem:
             raise TinoError(f"{name}: {option} is {value!r}, expected a whole number")
     whole = {k: int(v) if known[k].annotation is int else v for k, v in options.items()}
     return factory(name=name, **fixed, **whole)
+
+
+def problem_options(name: str) -> dict[str, Any]:
+    """The options that ``problem(name, ...)`` takes, with their defaults."""
+    return {option: parameter.default for option, parameter in _parameters(name).items()}
+
+
+def _parameters(name: str) -> dict[str, inspect.Parameter]:
+    factory, fixed = _FACTORIES[name]
+    return {k: p for k, p in inspect.signature(factory).parameters.items() if k not in ("name", *fixed)}
 
 
 def choice(name: str, option: str, value: str, known: tuple[str, ...]) -> None:
