@@ -1,6 +1,9 @@
-"""The problems measured: refinement, time invariance, and what their sets cost to make, beside plain loops.
+"""The problems measured: accuracy, other coefficients, time invariance, what their sets cost, beside plain loops.
 
-    python benchmarks/problems.py              # accuracy and CPU cost, about 15 minutes on 2 cores
+    python benchmarks/problems.py                        # everything, about 45 minutes on 2 cores
+    python benchmarks/problems.py --accuracy [PROBLEM ...]   # accuracy alone, of all problems or of these
+    python benchmarks/problems.py --coefficients         # other coefficients alone
+    python benchmarks/problems.py --page                 # write the page again from the results
     python benchmarks/problems.py --cost cuda gpu.json   # the cost alone, on another machine
     python benchmarks/problems.py --gpu gpu.json         # take that into the results
 
@@ -15,6 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +29,38 @@ import tino
 from tino.files import write_json, write_text
 from tino.generation import generate
 from tino.problems import measure_invariance, problem_names
+from tino.problems.base import problem_options
+from tino.problems.periodic import burgers
+from tino.problems.refinement import find_refinement
 
 ROOT = Path(__file__).parent.parent
 RESULTS, PAGE = ROOT / "results" / "problems.json", ROOT / "docs" / "problems.md"
 SET = {"train": 1000, "test": 200}
+SAMPLES = {"navier-stokes": 20, "navier-stokes-ic": 20, "advection-diffusion-3d": 20, "heat-triangle": 20}  # else all
+OTHERS = [  # coefficients other than the paper's
+    (tino.problem, "duffing", {"damping": 0.1}),
+    (tino.problem, "lorenz", {"rho": 28.0}),
+    (tino.problem, "allen-cahn", {"epsilon": 0.003}),
+    (tino.problem, "convection-diffusion", {"diffusion": 0.001, "velocity": 0.03}),
+    (burgers, "burgers-0.003", {"nu": 0.003}),
+    (burgers, "burgers-0.001", {"nu": 0.001}),
+    (tino.problem, "navier-stokes", {"nu": 1e-3}),
+    (tino.problem, "navier-stokes", {"nu": 1e-4}),
+    (tino.problem, "navier-stokes", {"nu": 1e-6}),
+    (tino.problem, "heat-triangle", {"alpha": 0.001}),
+]
+OPTIONS = {  # what --set names: meaning, values
+    "clock": ("the paper's 10 - t, or 10 in its place", "printed, constant"),
+    "damping": ("c", "any number"),
+    "rho": ("ρ", "any number"),
+    "epsilon": ("ε; fronts are about as wide", "above 0"),
+    "boundary": ("u_x = 0 at the ends, or the end values fixed", "neumann, frozen"),
+    "diffusion": ("D", "above 0"),
+    "velocity": ("v", "-30 D to 30 D"),
+    "nu": ("ν", "above 0"),
+    "alpha": ("α", "above 0"),
+    "scheme": ("exact along characteristics, or the paper's first-order scheme", "characteristics, upwind"),
+}
 
 
 def machine(device: str) -> dict[str, Any]:
@@ -67,16 +99,24 @@ def costs(device: str, out: Path | None = None) -> dict[str, Any]:
 
 
 def accuracy(name: str) -> dict[str, float]:
+    """The first test samples solved with twice and four times the points and steps, chunk by chunk as in the data."""
     problem = tino.problem(name)
-    samples = {"navier-stokes": 4, "navier-stokes-ic": 4, "advection-diffusion-3d": 4, "heat-triangle": 2}.get(name, 20)
-    forcing = problem.law.sample(0, 0, range(samples))
-    stored, *finer = (problem.solve(forcing, refine) for refine in (1, 2, 4))
+    samples = SAMPLES.get(name, SET["test"])
+    off: dict[int, list[torch.Tensor]] = {2: [], 4: []}  # mean squared differences, one for each sample
+    for first in range(0, samples, problem.chunk):
+        forcing = problem.law.sample(0, 1, range(first, min(first + problem.chunk, samples)))
+        stored = problem.solve(forcing)
+        for refine, found in off.items():
+            found.append((stored - problem.solve(forcing, refine)).square().flatten(1).mean(1))
+    twice, four_times = (torch.cat(found) for found in off.values())
     found = measure_invariance(problem)
     row = {
         "samples": samples,
-        "refined_2x_mse": float((stored - finer[0]).square().mean()),
-        "refined_4x_mse": float((stored - finer[1]).square().mean()),
-        "refined_4x_worst_sample_mse": float((stored - finer[1]).square().flatten(1).mean(1).max()),
+        "refined_2x_mse": float(twice.mean()),
+        "refined_4x_mse": float(four_times.mean()),
+        "refined_4x_worst_sample_mse": float(four_times.max()),
+        "refined_4x_worst_sample": int(four_times.argmax()),
+        "refined_4x_above_1e-12": int((four_times > 1e-12).sum()),
         "shift_defect": found.shift,
         "flow_defect": found.flow,
         "time_invariant": found.time_invariant,
@@ -84,6 +124,23 @@ def accuracy(name: str) -> dict[str, float]:
     }
     print(f"{name}: {row}", flush=True)
     return row
+
+
+def other_coefficients() -> list[dict[str, Any]]:
+    """How finely generation solves with other coefficients, and its cost in CPU seconds relative to 1200 samples."""
+    rows = []
+    for factory, name, options in OTHERS:
+        problem = factory(name, **options)
+        start = time.process_time()
+        found = find_refinement(problem)
+        middle = time.process_time()
+        samples = problem.chunk if problem.outputs.size < 200 else 8
+        problem.solve(problem.law.sample(0, 0, range(samples)), found.refine)
+        whole = (time.process_time() - middle) * sum(SET.values()) / samples
+        row = {"problem": name, "options": options, **asdict(found), "cost_share": (middle - start) / whole}
+        print(row, flush=True)
+        rows.append(row)
+    return rows
 
 
 def scipy_loop(samples: int = 300) -> dict[str, float]:
@@ -123,25 +180,53 @@ def sample_loop(samples: int = 40) -> dict[str, float]:
 
 
 def write_page(results: dict[str, Any]) -> None:
-    """The two tables of docs/problems.md, between their marks."""
+    """The tables of docs/problems.md, between their marks."""
     text = PAGE.read_text(encoding="utf-8")
-    tables = {"accuracy": accuracy_table(results), "cost": cost_table(results), "loops": loop_lines(results)}
-    for mark, lines in tables.items():
+    for mark, table in TABLES.items():
+        lines = table(results)
         begin, end = f"<!-- {mark}: written by benchmarks/problems.py -->", f"<!-- end of {mark} -->"
         before, after = text.split(begin)[0], text.split(end)[1]
         text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{after}"
     write_text(PAGE, text)
 
 
+def option_table(results: dict[str, Any]) -> list[str]:
+    rows: dict[tuple[str, str], list[str]] = {}  # option and default -> problems
+    for name in problem_names():
+        for option, default in problem_options(name).items():
+            if option not in ("n_t", "resolution"):
+                rows.setdefault((option, f"{default}"), []).append(f"`{name}`")
+    lines = ["| option | of | default | meaning | values |", "|---|---|---|---|---|"]
+    for (option, default), names in rows.items():
+        lines.append(f"| `{option}` | {', '.join(names)} | {default} | {' | '.join(OPTIONS[option])} |")
+    return lines
+
+
 def accuracy_table(results: dict[str, Any]) -> list[str]:
-    lines = [
-        "| problem | refined 2x | refined 4x | shift defect | time-invariant | flow defect | autonomous |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    heads = ("problem", "samples", "refined 2x", "refined 4x", "worst sample")
+    heads += ("shift defect", "time-invariant", "flow defect", "autonomous")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, row in results["accuracy"].items():
-        cells = (f"`{name}`", _short(row["refined_2x_mse"]), _short(row["refined_4x_mse"]), _short(row["shift_defect"]))
+        cells = (f"`{name}`", str(row["samples"]), _short(row["refined_2x_mse"]), _short(row["refined_4x_mse"]))
+        worst = (_short(row["refined_4x_worst_sample_mse"]), _short(row["shift_defect"]))
         verdicts = (_yes(row["time_invariant"]), _short(row["flow_defect"]), _yes(row["autonomous"]))
-        lines.append(f"| {' | '.join((*cells, *verdicts))} |")
+        lines.append(f"| {' | '.join((*cells, *worst, *verdicts))} |")
+    return lines
+
+
+def above_lines(results: dict[str, Any]) -> list[str]:
+    rows = results["accuracy"].items()
+    found = [(name, row["refined_4x_above_1e-12"], row["samples"]) for name, row in rows]
+    told = [f"{above} of {samples} samples of `{name}`" for name, above, samples in found if above]
+    return [f"Refined 4x, {' and '.join(told)} differ by more than 1e-12." if told else "No sample exceeds 1e-12."]
+
+
+def coefficient_table(results: dict[str, Any]) -> list[str]:
+    lines = ["| problem | coefficients | unrefined | factor | error | cost |", "|---|---|---|---|---|---|"]
+    for row in results["coefficients"]:
+        given = ", ".join(f"{name} = {value:g}" for name, value in row["options"].items())
+        errors = (f"{row['unrefined']:.0e}", str(row["refine"]), f"{row['error']:.0e}")
+        lines.append(f"| `{row['problem']}` | {given} | {' | '.join(errors)} | {100 * row['cost_share']:.1f} % |")
     return lines
 
 
@@ -172,6 +257,16 @@ def loop_lines(results: dict[str, Any]) -> list[str]:
     ]
 
 
+TABLES = {
+    "options": option_table,
+    "accuracy": accuracy_table,
+    "above": above_lines,
+    "coefficients": coefficient_table,
+    "cost": cost_table,
+    "loops": loop_lines,
+}
+
+
 def _short(value: float) -> str:
     return "0" if value == 0 else f"{value:.1e}"
 
@@ -189,11 +284,19 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["--gpu"]:  # the costs measured on another machine
         results["gpu_cost"] = json.loads(Path(arguments[1]).read_text())
         write_json(RESULTS, results)
+    elif arguments[:1] == ["--accuracy"]:
+        for name in arguments[1:] or problem_names():
+            results["accuracy"][name] = accuracy(name)
+            write_json(RESULTS, results)
+    elif arguments == ["--coefficients"]:
+        results["coefficients"] = other_coefficients()
+        write_json(RESULTS, results)
     elif arguments != ["--page"]:
         results["cost"] = costs("cpu")
         results["duffing_against_scipy_loop"] = scipy_loop()
         results["burgers_against_sample_loop"] = sample_loop()
         results["accuracy"] = {name: accuracy(name) for name in problem_names()}
+        results["coefficients"] = other_coefficients()
         write_json(RESULTS, results)
     write_page(results)
 

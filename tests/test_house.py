@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import tino
+from tino.models.family import Family
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "tino"
@@ -106,3 +107,13 @@ def test_library_errors_hold_no_command_line_flags(path):
         if isinstance(node, ast.Raise):
             texts = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
             assert not any(FLAG.search(text) for text in texts), texts
+
+
+def test_the_page_on_the_paper_states_every_width():
+    text = " ".join((ROOT / "docs" / "paper.md").read_text(encoding="utf-8").split())
+    built = tino.MODELS["trtino"].builder
+    assert isinstance(built, Family)
+    assert f"branch of 3 layers, width {built.branch_width}" in text
+    assert f"trunk of {built.trunk_layers} layers, width {built.trunk_width}" in text
+    assert f"delay layer of width {built.mixer_width}" in text
+    assert f"time factor: a network of t with three linear maps and width {built.factor_width}" in text

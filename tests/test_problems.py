@@ -4,6 +4,7 @@ import importlib
 import inspect
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from scipy.interpolate import CubicSpline
 import tino
 from tino.inputs import Forcing, sine_fourier
 from tino.problems import base, measure_invariance, register
+from tino.problems.base import problem_options
 from tino.problems.oscillators import duffing as duffing_problem
 from tino.problems.oscillators import forced_ode
 from tino.problems.periodic import fourier_initial, navier_stokes_ic, vorticity_equation
@@ -522,6 +524,11 @@ def test_without_its_clock_fitting_time_is_time_invariant():
         ("duffing", {"damping": float("inf")}, "damping is inf, expected a finite number"),
         ("convection-diffusion", {"velocity": 1.0}, "velocity| <= 30 diffusion"),
         ("convection-diffusion", {"diffusion": 0.0}, "needs diffusion > 0"),
+        ("navier-stokes", {"nu": -0.01}, "nu is -0.01, expected a number above 0"),
+        ("navier-stokes-ic", {"nu": 0.0}, "nu is 0, expected a number above 0"),
+        ("advection-diffusion-3d", {"nu": 0.0}, "nu is 0, expected"),
+        ("allen-cahn", {"epsilon": 0.0}, "epsilon is 0, expected"),
+        ("heat-triangle", {"alpha": -1.0}, "alpha is -1, expected"),
     ],
 )
 def test_impossible_options_are_one_line(name, options, message):
@@ -596,6 +603,18 @@ def test_an_option_that_json_cannot_hold_is_refused(monkeypatch):
     made = register("own")(lambda name, law=None: softened(name))
     with pytest.raises(tino.TinoError, match="own: law is of type InputLaw, expected a number"):
         made("own", law=sine_fourier())
+
+
+def test_the_page_lists_every_option_with_its_default():
+    page = Path(__file__).parent.parent.joinpath("docs", "problems.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    for name in tino.problem_names():
+        for option, default in problem_options(name).items():
+            listed = [row for row in rows if row.startswith(f"| `{option}` |") and f"`{name}`" in row]
+            if option in ("n_t", "resolution"):
+                assert f"`--{option.replace('_', '-')}`" in page
+            else:
+                assert [f"| {default} |" in row for row in listed] == [True], f"{name} {option}"
 
 
 def test_own_names_are_kept():

@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ import torch
 from tino.data import DATA_FORMAT, SPLITS, Dataset, checksum, load_dataset, read_record
 from tino.devices import pick_device
 from tino.errors import TinoError, TinoWarning
-from tino.files import whole_file
+from tino.files import read_json, whole_file, write_json
 from tino.problems import Problem
+from tino.problems.refinement import BOUND, FINEST, Refinement, find_refinement, has_known_accuracy
 from tino.progress import Advance, progress
 from tino.version import VERSION
 
@@ -69,6 +70,9 @@ def generate(
 ) -> Path | None:
     """Generate the dataset's file unless it exists -> its path.
 
+    If the accuracy is not known (a user's own problem, other coefficients), two samples are solved with finer and finer
+    points and steps first. All samples are then solved as finely as these two need, and the record says how finely.
+
     With ``shard=(i, n)``, make only every n-th chunk, starting with the i-th. The shard that finds all chunks complete
     joins them into the file; the others return None.
     """
@@ -82,7 +86,9 @@ def generate(
         raise TinoError(f"the shard is {shard[0]}/{shard[1]}, expected i/n with 1 <= i <= n")
     for caution in problem.cautions():
         warnings.warn(f"{problem.name}: {caution}", TinoWarning, stacklevel=3)
-    text = json.dumps({"format": DATA_FORMAT, **problem.record(), "seed": seed, "train": train, "test": test})
+    asked: dict[str, Any] = {"format": DATA_FORMAT, **problem.record(), "seed": seed, "train": train, "test": test}
+    known = has_known_accuracy(problem)
+    text = json.dumps(asked if known else {**asked, "error_bound": BOUND})
     request = json.loads(text)  # as it will be read back from the file
     mark = hashlib.sha256(text.encode()).hexdigest()[:10]
     path = cache_folder(cache) / f"{problem.name}-{train}+{test}-seed{seed}-{mark}.h5"
@@ -92,11 +98,19 @@ def generate(
         if {key: held.get(key) for key in request} != request:
             raise TinoError(f"{path} does not hold the data its name says: move it away to generate it again")
         shutil.rmtree(folder, ignore_errors=True)
+        if not known and (found := _read_refinement(path, held.get("refinement"))).error > BOUND:
+            warnings.warn(f"{problem.name}: {found}", TinoWarning, stacklevel=3)
         return path
     chunks = list(_chunks(problem, folder, {"train": train, "test": test}))
     mine = [chunk for i, chunk in enumerate(chunks) if i % shard[1] == shard[0] - 1]
     try:
-        _make(problem, seed, mine, pick_device(device), show_progress)
+        device, refine = pick_device(device), 1
+        if not known:
+            found = _refinement(problem, folder / "refinement.json", device, show_progress)
+            request, refine = {**request, "refinement": asdict(found)}, found.refine
+            if found.refine > 1 or found.error > BOUND:
+                warnings.warn(f"{problem.name}: {found}", TinoWarning, stacklevel=3)
+        _make(problem, seed, mine, refine, device, show_progress)
         if all(chunk.path.exists() for chunk in chunks):
             _join(path, problem, request, chunks, show_progress)
     except TinoError:
@@ -106,6 +120,21 @@ def generate(
         return None  # other shards are still running
     shutil.rmtree(folder, ignore_errors=True)
     return path
+
+
+def _refinement(problem: Problem, path: Path, device: torch.device, show: bool) -> Refinement:
+    """How finely to solve: measured once, then read from the file, so that all chunks and shards agree."""
+    if not path.exists():
+        with progress(f"choosing the steps of {problem.name}", FINEST + 1, show) as advance:
+            write_json(path, asdict(find_refinement(problem, device, advance)))
+    return _read_refinement(path, read_json(path))
+
+
+def _read_refinement(path: Path, record: Any) -> Refinement:
+    try:
+        return Refinement(int(record["refine"]), float(record["error"]), float(record["unrefined"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise TinoError(f"{path} has a damaged record: delete it and generate it again") from error
 
 
 @dataclass(frozen=True)
@@ -124,7 +153,7 @@ def _chunks(problem: Problem, folder: Path, counts: dict[str, int]) -> Iterator[
             yield Chunk(folder / f"{split}-{first:07d}.safetensors", split, indices)
 
 
-def _make(problem: Problem, seed: int, chunks: list[Chunk], device: torch.device, show: bool) -> None:
+def _make(problem: Problem, seed: int, chunks: list[Chunk], refine: int, device: torch.device, show: bool) -> None:
     """Solve the missing chunks. On a CPU, each core works on its own chunk with one thread."""
     todo = [chunk for chunk in chunks if not chunk.path.exists()]
     if not todo:
@@ -134,14 +163,14 @@ def _make(problem: Problem, seed: int, chunks: list[Chunk], device: torch.device
     with progress(label, sum(len(chunk.indices) for chunk in todo), show) as advance:
         if device.type != "cpu":
             for chunk in todo:
-                _solve(problem, seed, chunk, device, advance, stop)
+                _solve(problem, seed, chunk, refine, device, advance, stop)
             return
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         workers = threads if problem.outputs.size > 1 else 1  # ODE solvers are mostly overhead
         pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
         try:
-            jobs = [pool.submit(_solve, problem, seed, chunk, device, advance, stop) for chunk in todo]
+            jobs = [pool.submit(_solve, problem, seed, chunk, refine, device, advance, stop) for chunk in todo]
             done, _ = wait(jobs, return_when=FIRST_EXCEPTION)
             for job in done:
                 job.result()
@@ -152,7 +181,13 @@ def _make(problem: Problem, seed: int, chunks: list[Chunk], device: torch.device
 
 
 def _solve(
-    problem: Problem, seed: int, chunk: Chunk, device: torch.device, advance: Advance, stop: threading.Event
+    problem: Problem,
+    seed: int,
+    chunk: Chunk,
+    refine: int,
+    device: torch.device,
+    advance: Advance,
+    stop: threading.Event,
 ) -> None:
     """Draw forcings, solve, cut into windows if the problem has them, and save the chunk."""
     forcing = problem.law.sample(seed, SPLITS.index(chunk.split), chunk.indices).to(device)
@@ -167,7 +202,7 @@ def _solve(
             advance(often * part)
 
     with torch.no_grad():
-        f, u = problem.sensors(forcing), problem.solve(forcing, tick=tick)
+        f, u = problem.sensors(forcing), problem.solve(forcing, refine, tick)
     if not bool(torch.isfinite(u).all()):
         first = chunk.indices[0]
         raise TinoError(f"the reference solution of {problem.name} is not finite, in the chunk from sample {first}")

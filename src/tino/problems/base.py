@@ -142,7 +142,7 @@ def register(name: str, **fixed: Any) -> Callable[[Callable[..., Problem]], Call
     """
 
     def enrol(factory: Callable[..., Problem]) -> Callable[..., Problem]:
-        if name in _FACTORIES and _FACTORIES[name][0].__module__.startswith("tino."):
+        if is_tino_s_own(name):
             raise TinoError(f"the name '{name}' is one of tino's own problems: choose another")
         check_text("problem's name", name)
         recorded = _recorded(factory)
@@ -177,6 +177,11 @@ def problem_names() -> list[str]:
     return list(_FACTORIES)
 
 
+def is_tino_s_own(name: str) -> bool:
+    """Whether the name is registered by tino itself, not by a user."""
+    return name in _FACTORIES and _FACTORIES[name][0].__module__.startswith("tino.")
+
+
 def problem(name: str, **options: Any) -> Problem:
     """The problem with this name. Options (``n_t``, ``resolution``, ...) override the paper's values."""
     if name not in _FACTORIES:
@@ -184,7 +189,7 @@ def problem(name: str, **options: Any) -> Problem:
             raise TinoError(f"{name} is a file, not a problem: read it with tino.read_arrays")
         raise unknown("problem", name, _FACTORIES)
     factory, fixed = _FACTORIES[name]
-    known = {k: p for k, p in inspect.signature(factory).parameters.items() if k not in ("name", *fixed)}
+    known = _parameters(name)
     for option, value in options.items():
         if option not in known:
             raise TinoError(f"{name} has no option '{option}': it takes {', '.join(known)}")
@@ -198,10 +203,27 @@ def problem(name: str, **options: Any) -> Problem:
     return factory(name=name, **fixed, **whole)
 
 
+def problem_options(name: str) -> dict[str, Any]:
+    """The options that ``problem(name, ...)`` takes, with their defaults."""
+    return {option: parameter.default for option, parameter in _parameters(name).items()}
+
+
+def _parameters(name: str) -> dict[str, inspect.Parameter]:
+    factory, fixed = _FACTORIES[name]
+    return {k: p for k, p in inspect.signature(factory).parameters.items() if k not in ("name", *fixed)}
+
+
 def choice(name: str, option: str, value: str, known: tuple[str, ...]) -> None:
     """Raise an error unless the option's value is one of ``known``."""
     if value not in known:
         raise TinoError(f"{name}: {option} is '{value}', expected one of {', '.join(known)}")
+
+
+def positive(name: str, **options: float) -> None:
+    """Raise an error unless the options' values are above zero."""
+    for option, value in options.items():
+        if not value > 0:
+            raise TinoError(f"{name}: {option} is {value:g}, expected a number above 0")
 
 
 def fine_enough(inner: int, n_out: int) -> int:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tino.grids import TimeGrid, Triangle
 from tino.inputs import Forcing, sine_gaussian_2d
-from tino.problems.base import Problem, chunk_size, register
+from tino.problems.base import Problem, chunk_size, positive, register
 from tino.solvers.march import Solution, Tick
 from tino.solvers.modes import solve_modes
 from tino.solvers.triangle import TriangleModes
@@ -19,6 +19,7 @@ CELL = 384  # sampling points along each side of the lattice cell
 @register("heat-triangle")
 def heat_triangle(name: str, n_t: int = 100, resolution: int = 32, alpha: float = 0.005) -> Problem:
     """u_t = α Δu + f(t, x) on an insulated equilateral triangle, u(0) = 0, t in [0, 1] (subsubsect_heat_equ)."""
+    positive(name, alpha=alpha)
     grid = Triangle(resolution)
     time = TimeGrid(0.0, 1.0, n_t)
     substeps = math.ceil(time.step / 0.0102)

@@ -9,7 +9,7 @@ from torch import Tensor
 from tino.errors import TinoError
 from tino.grids import Interval, TimeGrid
 from tino.inputs import Forcing, sine_gaussian
-from tino.problems.base import Problem, choice, register
+from tino.problems.base import Problem, choice, positive, register
 from tino.solvers.convection import convection_modes, convection_projection
 from tino.solvers.lines import BOUNDARIES, LineEquation, solve_line
 from tino.solvers.march import Mesh, Solution, Tick
@@ -29,6 +29,7 @@ def allen_cahn(
     ``boundary="frozen"`` takes u_t = 0 as printed: the end values stay fixed.
     """
     choice(name, "boundary", boundary, BOUNDARIES)
+    positive(name, epsilon=epsilon)
     equation = LineEquation(
         diffusion=epsilon**2,
         reaction=lambda u: u - u**3,

@@ -1,0 +1,75 @@
+"""How fine must the solver be? Measured for coefficients whose accuracy docs/problems.md does not state."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tino.problems.base import Problem, is_tino_s_own, problem
+
+BOUND = 2e-5  # relative L2 error allowed: less than half of the smallest that a model of the paper's tables reaches
+FINEST = 4  # times the points and steps that a problem begins with
+SAMPLES = 2
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """A factor for the solver's points and steps, and how far the solutions with it and with the next one differ."""
+
+    refine: int
+    error: float  # relative L2 difference, of the worse sample
+    unrefined: float  # the same of factor 1
+
+    def __str__(self) -> str:
+        if self.error > BOUND:
+            return f"off by {self.error:.0e} (relative L2) even with {self.refine}x the points and steps"
+        return f"solved with {self.refine}x the points and steps, else off by {self.unrefined:.0e} (relative L2)"
+
+
+def has_known_accuracy(given: Problem) -> bool:
+    """Whether it is one of tino's own problems with its own forcings and coefficients, on any grid."""
+    if not is_tino_s_own(given.name):
+        return False
+    usual = problem(given.name)
+    coefficients = {name: value for name, value in usual.options.items() if isinstance(value, float)}
+    same = all(given.options.get(name) == value for name, value in coefficients.items())
+    return same and given.record()["input"] == usual.record()["input"]
+
+
+def find_refinement(
+    problem: Problem, device: torch.device | str = "cpu", advance: Callable[[float], None] = lambda n: None
+) -> Refinement:
+    """The first factor up to FINEST whose solution differs from that of the next one by at most BOUND.
+
+    Two samples are solved, the same for every seed. ``advance`` is told of progress; each solution counts as 1.
+    """
+    forcing = problem.law.sample(0, 0, range(SAMPLES)).to(device)
+
+    def solve(refine: int) -> Tensor:
+        done, part = 0.0, 1 / (refine * problem.time.n)
+
+        def tick() -> None:
+            nonlocal done
+            done += part
+            advance(part)
+
+        with torch.no_grad():
+            u = problem.solve(forcing, refine, tick)
+        advance(1 - done)
+        return u
+
+    errors, u = [], solve(1)
+    for refine in range(1, FINEST + 1):
+        finer = solve(refine + 1)
+        errors.append(_difference(u, finer))
+        if errors[-1] <= BOUND:
+            break
+        u = finer
+    return Refinement(len(errors), errors[-1], errors[0])
+
+
+def _difference(u: Tensor, finer: Tensor) -> float:
+    """Relative L2, of the worst sample; inf if one is not finite."""
+    apart, size = (v.flatten(1).norm(dim=1) for v in (u - finer, finer))
+    return float(torch.where(apart > 0, apart / size, apart).nan_to_num(nan=torch.inf).max())
