@@ -30,6 +30,7 @@ LINE = [
     "training",
     "metrics",
     "evaluation",
+    "probes",
     "certificates",
     "preview",
     "paper",
@@ -82,7 +83,7 @@ def test_the_changelog_knows_this_version():
     assert re.search(rf"^## \[{re.escape(tino.__version__)}\]", text, flags=re.MULTILINE)
 
 
-MODEL_FREE = ["operator.py", "certificates.py", "diagnosis.py", "models/store.py", "models/registry.py"]
+MODEL_FREE = ["operator.py", "certificates.py", "probes.py", "diagnosis.py", "models/store.py", "models/registry.py"]
 MODEL_FREE += [f"training/{path.name}" for path in (SOURCE / "training").glob("*.py")]
 
 

@@ -1,37 +1,34 @@
 """Properties of an operator, measured on the operator itself and compared with what its parts promise.
 
-On any module called as ``model(f, ic) -> u``:
+On any module called as ``model(f, ic) -> u``: leak (does a later input change an earlier output?), defect (does a
+shifted input give the shifted output?) and drift (does zero input leave the start state unchanged?). On an operator
+that runs step by step also clock (does the output depend on the number of inputs so far?) and mismatch (step by step
+against the whole record). ``tino.probes`` has their formulas and makes the runs: inputs of five sizes, from a
+10 000th of the largest input to a hundred times it, typical and untypical initial states, and every cut of the record,
+or as many as a bound on the work allows, spread over the record at random.
 
-- leak: the largest response at times <= t to a change of the input after t, relative to the change;
-- defect: max over t >= T_0 + τ of |G[shift_τ f](t) - G[f](t - τ)|, the shift padding with zeros;
-- drift: how far the response to zero input moves from where it starts.
-
-On an operator that runs step by step also:
-
-- clock: how far the outputs move when the state after k inputs is given another k;
-- mismatch: the largest difference between the outputs step by step and those for the whole record.
-
-A verdict compares these with the effect of the input on the output, so it does not depend on units. Several channels
-are each measured relative to their own size. ``clock`` does not see a counter that an operator keeps in memory.
+A measurement shows what happens on the inputs tried, a proof by the parts what happens on all. ``clock`` does not see a
+counter that an operator keeps in memory.
 """
 
 import copy
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+import textwrap
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from tino.channels import channel_sizes, split_channels
+from tino.channels import split_channels
 from tino.data import Dataset, check_values
 from tino.errors import CertificateError, TinoError
 from tino.operator import Operator, Properties, call, model_name, numbers
+from tino.probes import SAMPLES, STATES, Found, Subject, Worst, examine, initial_states, takes_a_state
 from tino.progress import progress
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-4}
-CUTS = 8  # times after which the input is perturbed
-SAMPLES = 4  # inputs taken from the data; as many again are noise
+WIDTH = 80  # columns of a terminal
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class Certificate:
     """What was measured (None where it cannot be), and what the parts promise (None where they promise nothing)."""
 
     name: str
-    leak: float  # relative to the perturbation
+    leak: float  # these five are relative to the effect of the input on the output (tino.probes)
     defect: float
     drift: float
     clock: float | None
@@ -49,6 +46,19 @@ class Certificate:
     at_rest: bool
     time_invariant: bool  # all three, and the shift
     derived: Properties
+    cuts: int  # times after which the input was changed,
+    all_cuts: int  # of so many
+    kicks: int  # changed records
+    sizes: tuple[float, ...]  # of inputs and changes, relative to the largest input
+    overflows: tuple[float, ...]  # sizes at which it does not stay finite: not measured there
+    states: tuple[str, ...]  # initial states tried
+    seed: int
+    worst: dict[str, float]  # leak, ...: the size at which it is largest
+
+    @property
+    def declared(self) -> dict[str, bool | None]:
+        words = ("causal", "autonomous", "at_rest", "time_invariant")
+        return {word: getattr(self.derived, word) for word in words}
 
     @property
     def word(self) -> str:
@@ -59,33 +69,80 @@ class Certificate:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        derived = {"causal": self.derived.causal, "time-invariant": self.derived.time_invariant}
-        measured = {"causal": self.causal, "time-invariant": self.time_invariant}
-        return tuple(
+        found = [
             f"not {word} by its parts, but measures so on these inputs"
-            for word in derived
-            if derived[word] is False and measured[word]
-        )
+            for word, promised, measured, _ in self._verdicts
+            if promised is False and measured and word in ("causal", "time-invariant")
+        ]
+        if self.states == ("left out",):
+            found.append("it takes an initial state, which was left out: others may change what was measured")
+        if self.overflows:
+            found.append(f"not finite, so not measured, at {_times(self.overflows)} the largest input")
+        return tuple(found)
+
+    @property
+    def _verdicts(self) -> list[tuple[str, bool | None, bool | None, str]]:
+        """Property, promised, measured, the number behind it."""
+        behind = {"causal": "leak", "autonomous": "clock", "at_rest": "drift", "time_invariant": "defect"}
+        return [
+            (word, self.declared[key], getattr(self, key), self._number(behind[key]))
+            for key, word in zip(behind, ("causal", "autonomous", "at rest", "time-invariant"), strict=True)
+        ]
+
+    def _number(self, name: str) -> str:
+        return f"{name} {_short(getattr(self, name) or 0.0)}"
+
+    def _at(self, number: str) -> str:
+        """With the size of the input, if it is not the usual one."""
+        size = self.worst.get(number.split()[0], 1.0)
+        return number if size == 1 else f"{number} at {_times((size,))} the largest input"
 
     def __str__(self) -> str:
-        verdicts = {
-            "causal": (self.causal, f"leak {_short(self.leak)}"),
-            "autonomous": (self.autonomous, f"clock {_short(self.clock or 0.0)}"),
-            "at rest": (self.at_rest, f"drift {_short(self.drift)}"),
-            "time-invariant": (self.time_invariant, f"defect {_short(self.defect)}"),
-        }
-        measured = ((word, yes, number) for word, (yes, number) in verdicts.items() if yes is not None)
-        words = ", ".join(f"{'' if yes else 'not '}{word} ({number})" for word, yes, number in measured)
-        reasons = f": {' and '.join(self.derived.reasons)}" if self.derived.reasons and not self.time_invariant else ""
-        notes = "".join(f" [note: {note}]" for note in self.notes)
-        return f"{self.name}: {words}{reasons}{notes}"
+        known = [verdict for verdict in self._verdicts if verdict[2] is not None]
+        words = ", ".join(f"{'' if measured else 'not '}{word}" for word, _, measured, _ in known)
+        lines = [f"{self.name}: {words}", *(self._line(*verdict) for verdict in known)]
+        if self.derived.reasons and not self.time_invariant:
+            lines.append(f"why: {' and '.join(self.derived.reasons)}")
+        lines.append(f"tried: {self._tried}")
+        lines += [f"note: {note}" for note in self.notes]
+        wrapped = (
+            textwrap.wrap(_plain(line), WIDTH - 2 * (k > 0), subsequent_indent="  ") for k, line in enumerate(lines)
+        )
+        return "\n".join(f"{'  ' * (k > 0)}{part}" for k, parts in enumerate(wrapped) for part in parts)
+
+    def _line(self, word: str, promised: bool | None, measured: bool | None, number: str) -> str:
+        if not measured:
+            return f"not {word}: {'by construction, and ' * (promised is False)}measured, {self._at(number)}"
+        if promised:
+            return f"{word}: proved by construction, and measured to {number.split(' ', 1)[1]}"
+        return f"{word}: {'not proved, ' * (promised is None)}measured {self._where(word)}, {number}"
+
+    def _where(self, word: str) -> str:
+        if word == "at rest":
+            return "without input"
+        at = f"at {self.cuts} cuts and " if word == "causal" else "at "
+        return f"{at}{len(self.sizes)} size{'s' * (len(self.sizes) > 1)}"
+
+    @property
+    def _tried(self) -> str:
+        sizes = f"{_times(self.sizes)} the largest input"
+        states = f"; initial state {', '.join(self.states)}" if self.states else ""
+        return f"{self.cuts} of {self.all_cuts} cuts, {self.kicks} kicks; {sizes}{states}; seed {self.seed}"
 
     def record(self) -> dict[str, Any]:
-        return {**asdict(self), "word": self.word, "notes": self.notes}
+        return {**asdict(self), "declared": self.declared, "word": self.word, "notes": self.notes}
+
+
+def _plain(line: str) -> str:
+    return " ".join(line.split())
 
 
 def _short(value: float) -> str:
     return "0" if value == 0 else f"{value:.1e}"
+
+
+def _times(sizes: Sequence[float]) -> str:
+    return f"{', '.join(f'{size:g}' for size in sizes)} times"
 
 
 def certify(
@@ -101,8 +158,8 @@ def certify(
     """Measure the model's properties on a few inputs, and compare them with what its parts promise.
 
     ``data`` provides typical inputs: a dataset, or f (n, t, m). The model itself is not changed: a copy runs in
-    ``dtype``. A property the parts promise but the measurement denies is an error (CertificateError); one the
-    parts deny but the measurement shows is a note.
+    ``dtype``. The seed moves the noise and, where not all are tried, the cuts. A property the parts promise but the
+    measurement denies is an error (CertificateError); one the parts deny but the measurement shows is a note.
     """
     if dtype not in TOLERANCE:
         raise TinoError(f"certify measures in torch.float64 or torch.float32, got {dtype}")
@@ -120,117 +177,96 @@ def certify(
     operator = copy.deepcopy(model).eval()
     operator = operator.double() if dtype == torch.float64 else operator.float()  # complex numbers stay complex
     generator = torch.Generator().manual_seed(seed)
-    typical = f[:SAMPLES].to("cpu", dtype)
+    typical = f[torch.arange(SAMPLES) % len(f)].to("cpu", dtype)
     about = model.frame if isinstance(model, Operator) else data if isinstance(data, Dataset) else None
     inputs, outputs = (1, 1) if about is None else (len(about.input_channels), len(about.output_channels))
-    size = _largest(typical, inputs)
-    noise = size * torch.randn(typical.shape, generator=generator, dtype=dtype)
-    probes = torch.cat([typical, noise])
-    states = None if ic is None else ic[:SAMPLES].to(at, dtype).repeat(2, 1)
+    size = _largest(f, inputs).to("cpu", dtype)
+    probes = torch.cat([typical, size * torch.randn(typical.shape, generator=generator, dtype=dtype)])
     derived = model.properties if isinstance(model, Operator) else Properties()
-    with progress(f"certifying {model_name(model)}", CUTS + 7, show_progress) as advance, torch.no_grad():
-
-        def response(inputs: Tensor) -> Tensor:
-            answer = call(operator, inputs.to(at), states).cpu()
-            if not bool(torch.isfinite(answer).all()):
-                raise TinoError(f"{model_name(model)} returns NaN or infinite values: nothing can be certified")
-            advance()
-            return answer / unit
-
-        unit = torch.ones((), dtype=dtype)
-        u = response(probes)
-        if outputs > 1:
-            unit = channel_sizes(u, outputs).repeat_interleave(u.shape[-1] // outputs)
-            u = u / unit
-        silence = response(torch.zeros_like(probes))
-        leak, past = _leak(response, probes, u, size, inputs > 1, generator)
-        defect = _defect(response, probes, u)
-        drift = float((silence - silence[:, :1]).abs().max())
-        clock = mismatch = None
-        if isinstance(operator, Operator) and derived.causal:
-            clock, mismatch = _by_steps(operator, probes.to(at), states, u.to(at), unit.to(at))
-        advance(2)
-    # relative to the effect of the input on the output, with room for the rounding of the output itself
-    allowed = tolerance * float((u - silence).abs().max()) + 64 * torch.finfo(dtype).eps * float(u.abs().max())
-    causal, autonomous = past <= allowed, None if clock is None else clock <= allowed
-    rest = drift <= allowed
-    invariant = causal and rest and autonomous is not False and defect <= allowed
-    found = Certificate(
-        model_name(model), leak, defect, drift, clock, mismatch, causal, autonomous, rest, invariant, derived
+    by_steps = isinstance(model, Operator) and bool(derived.causal)
+    with torch.no_grad():
+        ways = _ways(operator, probes.to(at), None if ic is None else ic.to("cpu", dtype), generator)
+    runs = []
+    with progress(f"certifying {model_name(model)}", 3 * len(ways), show_progress) as advance, torch.no_grad():
+        for states in ways:
+            subject = Subject(operator, probes, states, size, outputs, tolerance, generator, at, advance)
+            runs.append(examine(subject, by_steps))
+    given = () if ic is None else STATES
+    tried = (
+        *given,
+        *(("left out",) if takes_a_state(operator) else ()),
+        *(STATES[1:] if not given and ways[1:] else ()),
     )
-    _compare(found, mismatch is None or mismatch <= allowed)
+    found = _certificate(model_name(model), runs, derived, f.shape[1] - 1, tried, seed)
+    _compare(found, all(run.mismatch is None or run.mismatch.holds for run in runs))
     return found
 
 
 def _largest(values: Tensor, channels: int) -> Tensor:
     """The largest |value| of each number's channel, (m,); 1 for a channel that is zero."""
-    found = split_channels(values, channels).abs().amax((0, 1, 3))
+    found = torch.stack([split_channels(part, channels).abs().amax((0, 1, 3)) for part in values.split(64)]).amax(0)
     return torch.where(found > 0, found, 1.0).repeat_interleave(values.shape[-1] // channels)
 
 
-def _leak(
-    response: Callable[[Tensor], Tensor],
-    f: Tensor,
-    u: Tensor,
-    size: Tensor,
-    several: bool,
-    generator: torch.Generator,
-) -> tuple[float, float]:
-    """The largest change in the past, relative to the perturbation and absolute."""
-    n_t = f.shape[1]
-    leak = past = 0.0
-    for last in sorted({round(i * (n_t - 2) / (CUTS - 1)) for i in range(CUTS)}):  # the last time left unchanged
-        kick = size * torch.randn(f[:, last + 1 :].shape, generator=generator, dtype=f.dtype)
-        kicked = torch.cat([f[:, : last + 1], f[:, last + 1 :] + kick], dim=1)
-        change = float((response(kicked) - u)[:, : last + 1].abs().max())
-        kicked_by = float((kick / size if several else kick).abs().max())
-        leak, past = max(leak, change / kicked_by), max(past, change)
-    return leak, past
+def _ways(operator: nn.Module, f: Tensor, ic: Tensor | None, generator: torch.Generator) -> list[Tensor | None]:
+    """The initial states to run with, (p, k) for the probes: those given and others; none, where one may be left out.
+
+    Where one may be given but was left out, its length is not known: one number, then as many as inputs or outputs.
+    """
+    if not takes_a_state(operator):
+        return [None if ic is None else initial_states(ic, generator)]
+    if ic is not None:
+        return [initial_states(ic, generator), None]
+    u = call(operator, f[:1], None)
+    for k in dict.fromkeys((1, u.shape[-1], f.shape[-1])):
+        try:
+            answer = call(operator, f[:1], f.new_zeros(1, k))
+        except Exception:  # someone else's module refuses it as it likes
+            continue
+        if answer.shape == u.shape:
+            return [None, initial_states(torch.zeros(SAMPLES, k, dtype=f.dtype), generator)]
+    return [None]
 
 
-def _defect(response: Callable[[Tensor], Tensor], f: Tensor, u: Tensor) -> float:
-    """The largest difference between the response to a shifted input and the shifted response."""
-    n_t = f.shape[1]
-    defect = 0.0
-    for steps in sorted({1, max(1, n_t // 4), n_t // 2}):
-        shifted = torch.cat([torch.zeros_like(f[:, :steps]), f[:, : n_t - steps]], dim=1)
-        difference = response(shifted)[:, steps:] - u[:, : n_t - steps]
-        defect = max(defect, float(difference.abs().max()))
-    return defect
+def _certificate(
+    name: str, runs: list[Found], derived: Properties, all_cuts: int, states: tuple[str, ...], seed: int
+) -> Certificate:
+    """The worst of the runs."""
 
+    def worst(key: str) -> Worst | None:
+        known = [one for run in runs if (one := getattr(run, key)) is not None]
+        return min(known, key=lambda one: (one.holds, -one.number)) if known else None
 
-def _by_steps(operator: Operator, f: Tensor, ic: Tensor | None, u: Tensor, unit: Tensor) -> tuple[float, float]:
-    """How far the outputs move when a state is given another number of inputs, and how far they miss the record's."""
-    n_t = f.shape[1]
-    cuts = sorted({1, max(1, n_t // 3), n_t // 2})
-    state, u_0 = operator.start(f[:, 0], ic)
-    answers, reached = [u_0], {}
-    for i in range(1, n_t):
-        reached |= {i: state} if i in cuts else {}
-        state, u_i = operator.step(state, f[:, i])
-        answers.append(u_i)
-    stepped = torch.stack(answers, 1) / unit
-    mismatch, clock = float((stepped - u).abs().max()), 0.0
-    for k, known in reached.items():
-        for told in (0, n_t - 1 - k):  # another number of inputs, with room for more steps
-            steps = min(8, n_t - k, n_t - told)
-            _, moved = operator.run(replace(known, i=told), f[:, k : k + steps])
-            clock = max(clock, float((moved / unit - stepped[:, k : k + steps]).abs().max()))
-    return clock, mismatch
+    keys = ("leak", "defect", "drift", "clock", "mismatch")
+    found = {key: worst(key) for key in keys}
+    holds = {key: None if one is None else one.holds for key, one in found.items()}
+    causal, rest, overflows = bool(holds["leak"]), bool(holds["drift"]), set().union(*(run.overflows for run in runs))
+    return Certificate(
+        name,
+        **{key: None if one is None else one.number for key, one in found.items()},  # pyright: ignore[reportArgumentType]
+        causal=causal,
+        autonomous=holds["clock"],
+        at_rest=rest,
+        time_invariant=causal and rest and holds["clock"] is not False and bool(holds["defect"]),
+        derived=derived,
+        cuts=min(len(run.cuts) for run in runs),
+        all_cuts=all_cuts,
+        kicks=sum(run.kicks for run in runs),
+        sizes=tuple(sorted(set.intersection(*(run.sizes for run in runs)))),
+        overflows=tuple(sorted(overflows)),
+        states=states,
+        seed=seed,
+        worst={key: one.size for key, one in found.items() if one is not None},
+    )
 
 
 def _compare(found: Certificate, steps_match: bool) -> None:
     """A promise that the measurement denies is an error."""
-    derived = found.derived
-    promises = {
-        "causal": (derived.causal, found.causal, f"leak {_short(found.leak)}"),
-        "autonomous": (derived.autonomous, found.autonomous, f"clock {_short(found.clock or 0.0)}"),
-        "at rest": (derived.at_rest, found.at_rest, f"drift {_short(found.drift)}"),
-        "time-invariant": (derived.time_invariant, found.time_invariant, f"defect {_short(found.defect)}"),
-    }
-    for word, (promised, measured, number) in promises.items():
+    for word, promised, measured, number in found._verdicts:
         if promised and measured is False:
-            raise CertificateError(f"{found.name} should be {word} by its parts, but measures otherwise ({number})")
+            raise CertificateError(
+                f"{found.name} should be {word} by its parts, but measures otherwise ({found._at(number)})"
+            )
     if not steps_match:
         raise CertificateError(
             f"{found.name} differs between step by step and the whole record (by {_short(found.mismatch or 0.0)})"

@@ -175,7 +175,7 @@ class Certify:
     run_folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN")]
     """Run folders written by 'tino train'."""
     seed: int = 0
-    """Seed of the random perturbations."""
+    """Seed of the random inputs, changes and cuts."""
     cache: Path | None = None
     """Folder of the generated datasets."""
     device: str = "auto"

@@ -1,0 +1,284 @@
+"""The runs behind a certificate: inputs of several sizes kicked, shifted and given step by step, with several states.
+
+Every number is |change| / effect, the largest over records and channels. For a record kicked after the cut c,
+f'_k = f_k for k <= c,
+
+    leak = max_{i <= c} |G[f']_i - G[f]_i| / max_i |G[f']_i - G[f]_i|        (0: causal; 1: all of it comes too early)
+
+and for records of size s, with E_s = max |G[s f] - G[0]|, the effect of the input on the output,
+
+    defect = max_{i >= τ} |G[shift_τ s f]_i - G[s f]_{i-τ}| / E_s            (the shift pads with zeros)
+    drift = max_i |G[0]_i - G[0]_0| / E_1
+    clock = max_i |u_i told another number of inputs - u_i| / E_s            (of an operator that runs step by step)
+    mismatch = max_i |u_i step by step - G[s f]_i| / E_s
+
+Rounding is R = 64 ε U, U the largest |u| of the run, or max(1, s) times that at size 1 if it is larger. A property
+holds where every change <= tolerance * effect + R. A change <= R, or one without an effect to compare it with, is given
+relative to U if U > effect.
+"""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from tino.channels import split_channels
+from tino.errors import TinoError
+from tino.evaluation import BATCH_NUMBERS
+from tino.operator import Operator, call, model_name
+
+SIZES = (1.0, 1e-4, 1e-2, 10.0, 100.0)  # of inputs and kicks, relative to the largest input of each channel
+SAMPLES = 4  # inputs taken from the data; as many again are noise
+FIRST_CUTS = 8  # at size 1: an operator that leaks there is kicked no further
+WORK = 4 * BATCH_NUMBERS  # numbers in all kicked records together, at most
+ROUNDINGS = 64
+STATES = ("as given", "zero", "10 times", "random")
+
+
+@dataclass(frozen=True)
+class Kick:
+    """After the cut, the record of a probe is changed by noise of a size."""
+
+    cut: int  # the last time left unchanged
+    probe: int
+    size: float
+    form: str  # scaled: the whole record has the size too; replaced: what follows is the noise alone; added
+
+    @property
+    def base(self) -> float:
+        """The size of the record before the cut."""
+        return self.size if self.form == "scaled" else 1.0
+
+
+@dataclass
+class Worst:
+    """The largest number of one kind, at which size of input, and whether the property holds."""
+
+    number: float = 0.0
+    size: float = 1.0
+    holds: bool = True
+
+    def take(self, change: Tensor, effect: Tensor, u: Tensor, size: float, tolerance: float) -> None:
+        """Largest |change|, |effect| and |u| of each channel, (..., c); u is what rounding is measured by."""
+        rounding = ROUNDINGS * torch.finfo(u.dtype).eps * u
+        scale = torch.where((change <= rounding) | (effect == 0), torch.maximum(effect, u), effect)
+        number = float(torch.where(change == 0, 0.0, change / scale).max())
+        holds = bool((change <= tolerance * effect + rounding).all())
+        # a failure outranks a number that holds, and one at the size of the data one at another size
+        rank, best = ((h, not h and s != 1, -x) for h, s, x in ((holds, size, number), self.key))
+        if rank < best:
+            self.number, self.size, self.holds = number, size, holds
+
+    @property
+    def key(self) -> tuple[bool, float, float]:
+        return self.holds, self.size, self.number
+
+
+@dataclass
+class Found:
+    """What the runs showed; the sizes and cuts are those that were measured."""
+
+    leak: Worst = field(default_factory=Worst)
+    defect: Worst = field(default_factory=Worst)
+    drift: Worst = field(default_factory=Worst)
+    clock: Worst | None = None
+    mismatch: Worst | None = None
+    cuts: set[int] = field(default_factory=set)
+    kicks: int = 0
+    sizes: set[float] = field(default_factory=lambda: {1.0})
+    overflows: set[float] = field(default_factory=set)
+
+
+@dataclass
+class Subject:
+    """An operator with its probes f (p, t, m) and, row by row, their initial states."""
+
+    operator: nn.Module
+    f: Tensor
+    ic: Tensor | None
+    largest: Tensor  # (m,) of each number's channel
+    outputs: int  # channels
+    tolerance: float
+    generator: torch.Generator
+    at: torch.device
+    advance: Callable[..., None]
+    together: int = 2 * SAMPLES  # records in one call
+    usual: Tensor = field(default_factory=lambda: torch.ones(()))  # the largest |u| of each channel at size 1, (c,)
+    effect: dict[float, Tensor] = field(default_factory=dict)  # of the input on each channel, by size
+
+    def __call__(self, f: Tensor, ic: Tensor | None) -> Tensor:
+        parts = []
+        for rows in torch.arange(len(f)).split(self.together):
+            part = call(self.operator, f[rows].to(self.at), None if ic is None else ic[rows].to(self.at))
+            parts.append(part.cpu())
+        return torch.cat(parts)
+
+    def largest_of(self, values: Tensor) -> Tensor:
+        """(b, t, c x) -> (b, c)."""
+        return split_channels(values, self.outputs).abs().amax((1, 3))
+
+    def noise(self, *shape: int) -> Tensor:
+        return self.largest * torch.randn(*shape, generator=self.generator, dtype=self.f.dtype)
+
+    def up_to(self, count: int) -> int:
+        return int(torch.randint(count, (), generator=self.generator))
+
+
+def initial_states(ic: Tensor, generator: torch.Generator) -> Tensor:
+    """The probes' states: typical and untypical ones, by rows as in STATES for the samples, from 1 on for the noise."""
+    ic = ic[torch.arange(SAMPLES) % len(ic)]
+    size = float(ic.abs().max()) or 1.0
+    random = size * torch.randn(ic.shape, generator=generator, dtype=ic.dtype)
+    large = torch.where((ic == 0).all(1, keepdim=True), 10 * random.flip(0), 10 * ic)
+    kinds = (ic, torch.zeros_like(ic), large, random)
+    return torch.stack([kinds[(row + row // SAMPLES) % 4][row % SAMPLES] for row in range(2 * SAMPLES)])
+
+
+def takes_a_state(model: nn.Module) -> bool:
+    """Whether it may be called with a state or without; an ``Operator`` knows which, by its frame."""
+    if isinstance(model, Operator):
+        return False
+    words = [p for p in inspect.signature(model.forward).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    return len(words) > 1 and words[1].default is None
+
+
+def examine(subject: Subject, steps: bool) -> Found:
+    """All runs. One that leaks at size 1 is measured no further: other sizes could not change the verdict."""
+    found = Found()
+    silent = torch.zeros_like(subject.f if subject.ic is not None else subject.f[:1])
+    u, silence = {1.0: subject(subject.f, subject.ic)}, subject(silent, subject.ic)
+    if not bool(torch.isfinite(u[1.0]).all() and torch.isfinite(silence).all()):
+        raise _not_finite(subject)
+    subject.usual = torch.maximum(subject.largest_of(u[1.0]).amax(0), subject.largest_of(silence).amax(0))
+    subject.effect[1.0] = subject.largest_of(u[1.0] - silence).amax(0)
+    drift = subject.largest_of(silence - silence[:, :1])
+    found.drift.take(drift, subject.effect[1.0], subject.usual, 1.0, subject.tolerance)
+    cuts = spread(FIRST_CUTS, subject.f.shape[1] - 1, subject)
+    _kick(subject, [Kick(c, k % len(subject.f), 1.0, "added") for k, c in enumerate(cuts)], u, found)
+    if found.leak.holds:
+        subject.together = max(1, BATCH_NUMBERS // (subject.f.shape[1] * max(u[1.0].shape[2], subject.f.shape[2], 256)))
+        other = torch.cat([size * subject.f for size in SIZES[1:]])
+        answers = subject(other, None if subject.ic is None else subject.ic.repeat(len(SIZES) - 1, 1))
+        for size, answer in zip(SIZES[1:], answers.split(len(subject.f)), strict=True):
+            if torch.isfinite(answer).all():
+                u[size], subject.effect[size] = answer, subject.largest_of(answer - silence).amax(0)
+            else:
+                found.overflows.add(size)
+        rows = WORK // (subject.f.shape[1] * max(u[1.0].shape[2], subject.f.shape[2], 64))
+        _kick(subject, _plan(subject, list(u), rows), u, found)
+    _shift(subject, u, found)
+    subject.advance()
+    if steps:
+        _by_steps(subject, u, found)
+    found.sizes = set(u) - found.overflows
+    return found
+
+
+def _not_finite(subject: Subject) -> TinoError:
+    name = model_name(subject.operator)
+    return TinoError(f"{name} returns NaN or infinite values: nothing can be certified")
+
+
+def spread(count: int, total: int, subject: Subject) -> list[int]:
+    """``count`` of 0 ... total - 1, or all: one at random from each of equal stretches, so that they cover it."""
+    edges = [round(k * total / min(count, total)) for k in range(min(count, total) + 1)]
+    return [a + subject.up_to(b - a) for a, b in pairwise(edges)]
+
+
+def _plan(subject: Subject, sizes: Sequence[float], rows: int) -> list[Kick]:
+    """Every cut with every size and form; if those are too many, every cut with some, or some cuts with one each."""
+    kinds = [(s, form) for s in sizes for form in ("scaled", "replaced", "added") if s < 1 or form != "added"]
+    kinds.remove((1.0, "replaced"))  # like the scaled one
+    cuts, probes, turn = subject.f.shape[1] - 1, len(subject.f), subject.up_to(len(kinds))
+    kicks = []
+    for round_ in range(max(1, min(len(kinds), rows // cuts))):
+        for k, cut in enumerate(spread(max(rows, len(kinds)), cuts, subject)):
+            size, form = kinds[(k + round_ + turn) % len(kinds)]
+            kicks.append(Kick(cut, subject.up_to(probes), size, form))
+    return kicks
+
+
+def _kick(subject: Subject, kicks: list[Kick], u: dict[float, Tensor], found: Found) -> None:
+    """The largest change before the kick, relative to the largest at any time."""
+    times, number = torch.arange(subject.f.shape[1]), subject.f.new_tensor
+    for start in range(0, len(kicks), subject.together):
+        now = kicks[start : start + subject.together]
+        rows, cuts = torch.tensor([kick.probe for kick in now]), torch.tensor([kick.cut for kick in now])
+        later = (times > cuts[:, None])[..., None]  # (b, t, 1)
+        f = number([kick.base for kick in now])[:, None, None] * subject.f[rows]
+        noise = number([kick.size for kick in now])[:, None, None] * subject.noise(*f.shape)
+        kept = number([kick.form != "replaced" for kick in now])[:, None, None]
+        answers = subject(torch.where(later, kept * f + noise, f), None if subject.ic is None else subject.ic[rows])
+        subject.advance(len(now) / len(kicks))
+        before = torch.stack([u[kick.base][kick.probe] for kick in now])
+        change = answers - before
+        early, ever = subject.largest_of(change.masked_fill(later, 0.0)), subject.largest_of(change)
+        at_all = torch.maximum(subject.largest_of(answers), subject.largest_of(before))
+        for row, kick in enumerate(now):
+            if not bool(torch.isfinite(at_all[row]).all()):
+                if kick.size == 1:
+                    raise _not_finite(subject)
+                found.overflows.add(kick.size)
+                continue
+            size = torch.maximum(at_all[row], max(1.0, kick.size) * subject.usual)
+            found.leak.take(early[row], ever[row], size, kick.size, subject.tolerance)
+            found.cuts.add(kick.cut)
+            found.kicks += 1
+
+
+def _shift(subject: Subject, u: dict[float, Tensor], found: Found) -> None:
+    """By one step and by a random number in each quarter of the first half; at other sizes by one of these."""
+    n_t = subject.f.shape[1]
+    shifts = sorted({1, *(1 + s for s in spread(2, max(1, n_t // 2), subject))})
+    tried = [(size, steps) for size in u for steps in (shifts if size == 1 else [shifts[subject.up_to(len(shifts))]])]
+    if not found.leak.holds:  # not time-invariant anyway
+        tried = tried[-1:]
+    f = torch.cat(
+        [size * torch.cat([torch.zeros_like(subject.f[:, :k]), subject.f[:, : n_t - k]], 1) for size, k in tried]
+    )
+    answers = subject(f, None if subject.ic is None else subject.ic.repeat(len(tried), 1))
+    for (size, steps), answer in zip(tried, answers.split(len(subject.f)), strict=True):
+        if bool(torch.isfinite(answer).all()):
+            change = subject.largest_of(answer[:, steps:] - u[size][:, : n_t - steps]).amax(0)
+            response = torch.maximum(subject.largest_of(u[size]).amax(0), max(1.0, size) * subject.usual)
+            found.defect.take(change, subject.effect[size], response, size, subject.tolerance)
+        elif size == 1:
+            raise _not_finite(subject)
+        else:
+            found.overflows.add(size)
+
+
+def _by_steps(subject: Subject, u: dict[float, Tensor], found: Found) -> None:
+    """How far outputs move when a state is given another number of inputs, and how far they miss the record's."""
+    operator, n_t = subject.operator, subject.f.shape[1]
+    assert isinstance(operator, Operator)
+    clock, mismatch = found.clock, found.mismatch = Worst(), Worst()
+    tried = [(1.0, p) for p in range(0, len(subject.f), 2)]  # with each kind of state
+    tried += [(size, SAMPLES * (k % 2)) for k, size in enumerate(u) if size != 1]
+    rows = torch.tensor([p for _, p in tried])
+    f = torch.stack([size * subject.f[p] for size, p in tried]).to(subject.at)
+    ic = None if subject.ic is None else subject.ic[rows].to(subject.at)
+    cuts = {1, *(1 + s for s in spread(2, max(1, n_t // 2), subject))}
+    state, u_0 = operator.start(f[:, 0], ic)
+    answers, reached = [u_0], {}
+    for i in range(1, n_t):
+        reached |= {i: state} if i in cuts else {}
+        state, u_i = operator.step(state, f[:, i])
+        answers.append(u_i)
+    stepped = torch.stack(answers, 1)
+
+    def take(worst: Worst, change: Tensor) -> None:
+        largest = subject.largest_of(change.cpu().nan_to_num(torch.inf))
+        for (size, p), one in zip(tried, largest, strict=True):
+            response = torch.maximum(subject.largest_of(u[size][p : p + 1])[0], max(1.0, size) * subject.usual)
+            worst.take(one, subject.effect[size], response, size, subject.tolerance)
+
+    take(mismatch, stepped.cpu() - torch.stack([u[size][p] for size, p in tried]))
+    for k, known in reached.items():
+        for told in (0, n_t - 1 - k):  # another number of inputs, with room for more steps
+            steps = min(n_t if k == 1 else 8, n_t - k, n_t - told)  # once through all numbers
+            _, moved = operator.run(replace(known, i=told), f[:, k : k + steps])
+            take(clock, moved - stepped[:, k : k + steps])
