@@ -20,6 +20,7 @@ LINE = [
     "data",
     "generation",
     "sources",
+    "seen",
     "frame",
     "operator",
     "pod",
