@@ -406,18 +406,25 @@ def test_scores_count_only_the_times_that_count(kind):
     assert data.lengths is not None
     pairs = [(u[k, :n], data.u[k, :n].double()) for k, n in enumerate(data.lengths.tolist())]
     mse = torch.stack([(a - b).square().mean() for a, b in pairs])
-    rel = torch.stack([(a - b).norm() / b.norm() for a, b in pairs])
+    count = len(data.output_channels)
+    sizes = torch.cat([b for _, b in pairs]).unflatten(-1, (count, -1)).square().mean((0, 2)).sqrt()
+    unit = sizes.repeat_interleave(data.outputs.size)  # channels weigh alike in relative errors
+    rel = torch.stack([((a - b) / unit).norm() / (b / unit).norm() for a, b in pairs])
     error = torch.cat([(a - b).flatten() for a, b in pairs])
-    truth = torch.cat([b.flatten() for _, b in pairs])
     assert torch.allclose(scores.mse, mse)
     assert torch.allclose(scores.rel_l2, rel)
     rmse = float(error.square().mean().sqrt())
+    errors, truths = (
+        torch.cat([side.unflatten(-1, (count, -1)) for side in sides]).transpose(0, 1).flatten(1)
+        for sides in ([a - b for a, b in pairs], [b for _, b in pairs])
+    )
+    relative = errors.square().mean(1).sqrt() / truths.std(1, correction=0)
     expected = {
         "mse_mean": float(mse.mean()),
         "mse_sd": float(mse.std()),
         "rel_l2_mean": float(rel.mean()),
         "rmse": rmse,
-        "nrmse": rmse / float(truth.std(correction=0)),
+        "nrmse": float(relative.square().mean().sqrt()),
         "max_error": float(error.abs().max()),
     }
     assert {key: scores.overall[key] for key in expected} == pytest.approx(expected, rel=1e-6)

@@ -109,6 +109,48 @@ def test_an_unknown_start_gets_a_note():
     assert not look(given).notes
 
 
+def cut_into_windows(step: float) -> tino.Dataset:
+    """A swing that never dies, cut into windows: u at a window's start is its ic, and the velocity is not known."""
+    f = noise(50, 400)
+    turn = 0.9995 * torch.tensor([[math.cos(step), -math.sin(step)], [math.sin(step), math.cos(step)]]).double()
+    x, swings = torch.zeros(50, 2, dtype=torch.float64), []
+    for f_i in f.unbind(1):
+        x = x @ turn.T + 0.1 * torch.cat([f_i, 0 * f_i], 1)
+        swings.append(x[:, :1])
+    u, starts = torch.stack(swings, 1), range(80, 360, 80)
+    forces, answers = (torch.cat([values[:, s + 1 : s + 41] for s in starts]) for values in (f, u))
+    data = own(forces, answers)
+    return dataclasses.replace(data, ic=torch.cat([u[:, s] for s in starts]).float())
+
+
+def test_windows_cannot_tell_whether_the_system_starts_at_rest():
+    """The past leaves nearly all of u open, and the time does not help: no reason to say yes."""
+    found = look(cut_into_windows(0.9))
+    assert found.history > 0.8
+    assert found.autonomous
+    assert found.at_rest is None
+    assert found.time_invariant is None
+    assert found.record()["at_rest"] is None
+    assert found.model == "trtino"
+    text = str(found)
+    assert "\n  starts at rest  cannot tell  samples start from different states (ic); past inputs leave" in text
+    assert "\n  so it is        autonomous; at rest or not: cannot tell\n" in text
+
+
+def test_one_start_for_all_samples_is_no_start():
+    """An ic that is the same in all samples says nothing."""
+    f = noise(50)
+    data = own(f, decaying(f))
+    assert look(dataclasses.replace(data, ic=torch.zeros(50, 1))) == look(data)
+
+
+def test_an_offset_gets_a_note():
+    f = noise(50)
+    found = look(own(f, decaying(f) + 293))
+    assert found.notes == ("u lies about 293: models learn the difference",)
+    assert found.time_invariant
+
+
 @pytest.mark.parametrize("outputs", [tino.Point(), tino.Interval(0.0, 1.0, 3)])
 def test_a_response_that_comes_early_is_not_causal(outputs):
     f = noise(50, N_T + 8)

@@ -196,3 +196,72 @@ def test_zero_rightly_predicted_is_no_error():
     data = tino.Dataset(zero, zero, tino.TimeGrid(0, 1, 8), tino.Point(), tino.Point())
     scores = tino.evaluate(torch.nn.Identity(), data)
     assert (scores.rel_l2_mean, scores.nrmse, scores.fit) == (0.0, 0.0, 100.0)
+
+
+@pytest.fixture
+def two_channels() -> tino.Dataset:
+    """At four points: a large channel, and a small one about an offset; records of two lengths."""
+    f = torch.randn(6, 10, 4, generator=torch.Generator().manual_seed(0))
+    u = torch.cat([1e4 * f, 293 + 1e-2 * f.square()], -1)
+    names = (tino.Channel("load", "N"), tino.Channel("heat", "K"))
+    grid = tino.Interval(0, 1, 4)
+    lengths = torch.tensor([10, 7] * 3)
+    return tino.Dataset(f, u, tino.TimeGrid(0, 1, 10), grid, grid, output_channels=names, lengths=lengths)
+
+
+class Guess(torch.nn.Module):
+    """The large channel to 1 %, the small one's offset only."""
+
+    def forward(self, f):
+        return torch.cat([1.01e4 * f, torch.full_like(f, 293.0)], -1)
+
+
+def test_each_channel_is_scored_by_itself(two_channels):
+    """As if it were the only one; and the small channel's failure shows in the relative errors of all."""
+    scores = tino.evaluate(Guess(), two_channels)
+    assert list(scores.channels) == ["load", "heat"]
+    assert scores.record()["channels"] == scores.channels
+    ends = [int(n) for n in two_channels.lengths]  # pyright: ignore
+    found = {}
+    for i, name in enumerate(("load", "heat")):
+        own = slice(4 * i, 4 * i + 4)
+        truth = [two_channels.u[k, :n, own].double().numpy() for k, n in enumerate(ends)]
+        guess = [Guess()(two_channels.f)[k, :n, own].double().numpy() for k, n in enumerate(ends)]
+        error = [g - u for g, u in zip(guess, truth, strict=True)]
+        rmse = np.sqrt(np.mean(np.concatenate(error) ** 2))
+        found[name] = {
+            "mse_mean": np.mean([np.mean(e**2) for e in error]),
+            "rel_l2_mean": np.mean([np.linalg.norm(e) / np.linalg.norm(u) for e, u in zip(error, truth, strict=True)]),
+            "rmse": rmse,
+            "nrmse": rmse / np.std(np.concatenate(truth)),
+            "max_error": np.max(np.abs(np.concatenate(error))),
+        }
+        for key, value in found[name].items():
+            assert scores.channels[name][key] == pytest.approx(value, rel=1e-4), (name, key)
+    assert found["load"]["nrmse"] < 0.02
+    assert found["heat"]["nrmse"] > 1  # worse than its mean
+    assert scores.nrmse == pytest.approx(np.sqrt((found["load"]["nrmse"] ** 2 + found["heat"]["nrmse"] ** 2) / 2))
+    assert scores.fit < 20
+    sizes = [
+        np.sqrt(np.mean(two_channels.rows(two_channels.u)[:, 4 * i : 4 * i + 4].double().numpy() ** 2)) for i in (0, 1)
+    ]
+    unit, guess = np.repeat(sizes, 4), Guess()(two_channels.f)
+    naive = []
+    for k, n in enumerate(ends):
+        truth = two_channels.u[k, :n].double().numpy() / unit
+        naive.append(np.linalg.norm(guess[k, :n].double().numpy() / unit - truth) / np.linalg.norm(truth))
+    assert scores.rel_l2.tolist() == pytest.approx(naive, rel=1e-5)
+
+
+def test_one_channel_has_no_scores_by_channel(own_data):
+    scores = tino.evaluate(Damped(), own_data)
+    assert scores.channels == {}
+    assert "channels" not in scores.record()
+
+
+def test_a_channel_that_does_not_vary_does_not_hide_the_others(two_channels):
+    still = two_channels.u.clone()
+    still[..., 4:] = 5.0
+    scores = tino.evaluate(Guess(), dataclasses.replace(two_channels, u=still))
+    assert scores.channels["heat"]["nrmse"] == math.inf
+    assert scores.nrmse == scores.channels["load"]["nrmse"]

@@ -21,6 +21,7 @@ LINE = [
     "data",
     "generation",
     "sources",
+    "seen",
     "frame",
     "operator",
     "pod",

@@ -100,7 +100,13 @@ def test_it_is_trained_scored_certified_and_reported_by_the_commands(rig, tmp_pa
     assert result["causal"]
     assert result["time_invariant"]
     assert run(["evaluate", str(folder), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["mse_mean"] == pytest.approx(result["mse_mean"])
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["mse_mean"] == pytest.approx(result["mse_mean"])
+    assert list(scores["channels"]) == ["x", "y"]
+    assert json.loads((folder / "scores.json").read_text())["channels"].keys() == scores["channels"].keys()
+    assert run(["evaluate", str(folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" = ")[0] for line in lines[2:]] == ["x: relative L2", "y: relative L2"]
     assert run(["certify", str(folder)]) == 0
     assert (
         "leaky: causal, autonomous, at rest, time-invariant\n  causal: proved by construction"
@@ -110,6 +116,8 @@ def test_it_is_trained_scored_certified_and_reported_by_the_commands(rig, tmp_pa
     page = (tmp_path / "report" / "index.html").read_text()
     assert "leaky" in page
     assert "x [mm], y [mm]" in page
+    assert "Errors of each output channel." in page
+    assert f">{scores['channels']['y']['max_error']:.2e}<".replace("e-0", "e-") in page
     bench = ["bench", "--problems", str(rig), "--models", "leaky", "tdnn", "--epochs", "1", "--device", "cpu"]
     assert run([*bench, "--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]) == 0
     assert run(["report", str(tmp_path / "results"), "--out", str(tmp_path / "tables")]) == 0

@@ -53,7 +53,7 @@ def test_between_grid_times(name, burgers):
     between = train.time.points[5] + 0.4 * h
     answer = model.query(f, [float(between)])
     kicked = f.clone()
-    kicked[:, 6:] += 1.0
+    kicked[:, 6:] += 0.3
     unmoved = torch.equal(model.query(kicked, [float(between)]), answer)
     assert unmoved == (name in LAST_TIME)
     # continuity from the right in the functions of t: close to t_5 the answer is the grid's
@@ -170,7 +170,7 @@ def test_inputs_are_checked_and_cast(burgers, small_data):
 def test_the_state_matters(name, small_data):
     train, test = small_data("navier-stokes-ic")
     model = tino.build(name, train).eval()
-    one, other = (model.query(test.f[:1], ic=ic) for ic in (test.ic[:1], 2 * test.ic[:1]))
+    one, other = (model.query(test.f[:1], ic=ic) for ic in (test.ic[:1], -test.ic[:1]))
     assert not torch.allclose(one, other, rtol=1e-3)
 
 

@@ -22,7 +22,7 @@ def saved(small_data, tmp_path):
 def test_the_record_is_readable(saved):
     record = json.loads((saved / "model.json").read_text())
     assert sorted(record) == ["format", "frame", "normalisation", "sizes"]
-    assert record["format"] == 5
+    assert record["format"] == 6
     frame = record["frame"]
     assert (frame["model"], frame["problem"]) == ("spod-trtino", "burgers-0.1")
     assert frame["time"] == {"start": 0.0, "stop": 4.0, "n": 24}
@@ -126,7 +126,7 @@ def test_a_record_of_the_old_format_is_refused(saved):
     """Format 4 was flat."""
     frame = json.loads((saved / "model.json").read_text())["frame"]
     (saved / "model.json").write_text(json.dumps({"format": 4, "family": "separable", "mixer": "delay", **frame}))
-    with pytest.raises(tino.TinoError, match=r"model.json has format 4, this version reads 5: train it again$"):
+    with pytest.raises(tino.TinoError, match=r"model.json has format 4, this version reads 6: train it again$"):
         tino.load(saved)
 
 

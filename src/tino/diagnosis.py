@@ -26,6 +26,7 @@ from tino.errors import TinoError
 from tino.models.registry import model_to_begin_with
 from tino.pod import pod
 from tino.progress import progress
+from tino.seen import check_sizes, output_offset, state_channels
 
 FEWEST = {"samples": 20, "times": 12}
 SAMPLES, TIMES, ROWS, STARTS = 200, 1000, 2400, 24  # samples, times, samples x windows, windows of a sample, at most
@@ -58,14 +59,14 @@ class Diagnosis:
     initial: float  # the spread of u(T_0) that f(T_0) does not explain, as a share of the spread of u
     causal: bool | None  # None: the inputs are too regular to tell
     autonomous: bool  # one law for all times
-    at_rest: bool  # the past of the input is enough
+    at_rest: bool | None  # the past of the input is enough; None: the samples' starts differ, and t adds nothing
     model: str
     notes: tuple[str, ...]
 
     @property
-    def time_invariant(self) -> bool:
-        """All three; data assumed causal count as causal."""
-        return self.causal is not False and self.autonomous and self.at_rest
+    def time_invariant(self) -> bool | None:
+        """All three; data assumed causal count as causal. None: cannot tell."""
+        return self.at_rest if self.causal is not False and self.autonomous else False
 
     def __str__(self) -> str:
         future = f"the future input explains {_percent(self.future[0])} of the variance left by state and input"
@@ -76,7 +77,11 @@ class Diagnosis:
             clock += f", velocities {_percent(self.velocity)}"
         timed = self.history / self.history_ratio[0]
         start = f"past inputs leave {_percent(self.history)} of u unexplained; with the time, {_percent(timed)}"
-        if not self.at_rest and self.history_ratio[0] < HISTORY:
+        if self.at_rest is None:
+            start = (
+                f"samples start from different states (ic); past inputs leave {_percent(self.history)} of u unexplained"
+            )
+        elif not self.at_rest and self.history_ratio[0] < HISTORY:
             start = "the samples start from states that are not provided"
         lines = [f"{self.name}, {self.samples} samples examined"]
         verdicts = {"causal": self.causal, "autonomous": self.autonomous, "starts at rest": self.at_rest}
@@ -90,6 +95,8 @@ class Diagnosis:
     def word(self) -> str:
         if self.causal is False or not self.autonomous:
             return "not causal" if self.causal is False else "not autonomous"
+        if self.at_rest is None:
+            return "autonomous; at rest or not: cannot tell"
         return "time-invariant" if self.at_rest else "autonomous, not at rest"
 
     def record(self) -> dict[str, Any]:
@@ -106,6 +113,7 @@ def diagnose(data: Dataset, seed: int = 0, show_progress: bool = True) -> Diagno
     for (what, need), given in zip(FEWEST.items(), (len(data), n_t), strict=True):
         if given < need:
             raise TinoError(f"diagnosing needs {need} {what} or more, {data.name} has {given}")
+    check_sizes(data)
     chosen = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))[:SAMPLES]
     half = torch.arange(len(chosen)) % 2 == 0  # fitted on one half, tested on the other, then swapped
     every = math.ceil(n_t / TIMES)
@@ -114,15 +122,15 @@ def diagnose(data: Dataset, seed: int = 0, show_progress: bool = True) -> Diagno
         f = _coefficients(data.f[:, :n_t:every][chosen], "f", inputs, MODES_IN, False)
         u = _coefficients(data.u[:, :n_t:every][chosen], "u", outputs, MODES_OUT, True)
         ic = None
-        if data.ic is not None:
-            states = outputs if data.ic.shape[1] == data.output_size else 1
+        if data.ic is not None and bool((data.ic != data.ic[0]).any()):
+            states = len(state_channels(data, data.ic.shape[1]))
             ic = _coefficients(data.ic[chosen][:, None], "ic", states, MODES_OUT, True)
         advance()
         found = _flow(f, u, half, advance) | _history(f, u, ic, half)
         (left,) = _left_over(_kernel([_unit(f[:, :1])]), [u[:, 0]], half)
         found["initial"] = float(left.square().sum(1).mean() / u.var((0, 1)).sum())
         advance(2)
-    return _verdict(data, len(chosen), found)
+    return _verdict(data, len(chosen), ic is not None, found)
 
 
 def _coefficients(values: Tensor, name: str, channels: int, most: int, subtract_mean: bool) -> Tensor:
@@ -244,7 +252,8 @@ def _history(f: Tensor, u: Tensor, ic: Tensor | None, half: Tensor) -> dict[str,
     return {"history": float(without.square().sum(1).mean()), "history_ratio": (1 / max(1 - share, 1e-30), sure)}
 
 
-def _verdict(data: Dataset, samples: int, found: dict[str, Any]) -> Diagnosis:
+def _verdict(data: Dataset, samples: int, starts: bool, found: dict[str, Any]) -> Diagnosis:
+    """``starts``: the samples start from different states, given as ic."""
     plain, full = found["unexplained"], found["unexplained"] * (1 - found["velocity"])
 
     def helps(what: str, share: float, floor: float = 0.0, of: float = 1.0) -> bool:
@@ -257,13 +266,19 @@ def _verdict(data: Dataset, samples: int, found: dict[str, Any]) -> Diagnosis:
     clocked = helps("clock", HIDDEN if found["velocity"] >= HIDDEN else CLOCK)
     clocked = clocked and helps("clock_beside", CLOCK, max(CLOCK_FLOOR, found["noise"] / 2), full)
     unknown_start = found["initial"] > INITIAL and data.ic is None and causal is not False
-    at_rest = not unknown_start and not (helps("history_ratio", HISTORY) and found["history"] >= HISTORY_FLOOR)
+    timed = helps("history_ratio", HISTORY) and found["history"] >= HISTORY_FLOOR
+    # Samples that start from different states do not start at rest. If t adds nothing, either the free response is
+    # negligible or the regression misses it.
+    at_rest = False if timed or unknown_start else None if starts else True
     notes = []
     if unknown_start:
         notes.append("u(T_0) varies between samples and f(T_0) does not explain it: provide ic")
     if (left := min(plain, full)) > WEAK:
         share = f"state and input leave {_percent(left)} of the change of u unexplained"
         notes.append(f"{share}: noise, or a cause not in f")
-    found["model"] = model_to_begin_with(data, causal is not False, not clocked, at_rest)
+    if offset := output_offset(data):
+        told = [f"{c} lies about {at:.4g}" for c, at in zip(data.output_channels, offset, strict=True) if at]
+        notes.append(f"{', '.join(told)}: models learn the difference")
+    found["model"] = model_to_begin_with(data, causal is not False, not clocked, at_rest is True)
     verdicts = {"causal": causal, "autonomous": not clocked, "at_rest": at_rest, "notes": tuple(notes)}
     return Diagnosis(data.name, samples, **verdicts, **found)

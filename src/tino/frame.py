@@ -1,17 +1,19 @@
-"""What an operator was built for: its name, its data's name, and the grids and channels of its inputs and outputs."""
+"""What an operator was built for: its name, its data's name, the grids and channels of its inputs and outputs, and what
+it saw in training. ``Framed`` is the border where that matters: offsets, and inputs far outside."""
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tino.channels import INPUT, OUTPUT, Channels
 from tino.data import Dataset, Signals, grids_from_record, grids_record
 from tino.errors import TinoError, TinoWarning
 from tino.grids import Grid, Periodic, TimeGrid
+from tino.seen import Seen, column, shifted
 
 ON_GRID = 1e-4  # of a step: a time this close to a grid time counts as one, in float32 too
 
@@ -28,6 +30,7 @@ class Frame(Signals):
     state: int = 0  # numbers in the initial state; 0: not an input
     input_channels: Channels = INPUT
     output_channels: Channels = OUTPUT
+    seen: Seen = field(default_factory=Seen)  # in training; ``build`` sets it
 
     @staticmethod
     def of(name: str, train: Dataset) -> "Frame":
@@ -40,11 +43,14 @@ class Frame(Signals):
     # -- its record ----------------------------------------------------------------------------------------
 
     def record(self) -> dict[str, Any]:
-        return {"model": self.model, "problem": self.problem, "state": self.state, **grids_record(self)}
+        about = {"model": self.model, "problem": self.problem, "state": self.state}
+        return {**about, **grids_record(self), "seen": asdict(self.seen)}
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> "Frame":
-        return Frame(**{**record, **grids_from_record(record)})
+        frame = Frame(**{**record, **grids_from_record(record), "seen": Seen.from_record(record["seen"])})
+        frame.seen.check_counts(frame, frame.state)
+        return frame
 
     # -- checks --------------------------------------------------------------------------------------------
 
@@ -146,3 +152,45 @@ class Frame(Signals):
         if not bool(((y >= low - 1e-6) & (y <= high + 1e-6)).all()):
             raise TinoError(f"y leaves the domain, which reaches from {low.tolist()} to {high.tolist()}")
         return y
+
+
+class Framed(nn.Module):
+    """A module with a frame. Its ``forward`` maps ic to u without their offsets, ``module(f, ic)`` with them."""
+
+    frame: Frame
+    output_offset: Tensor | None  # (channels, 1)
+    state_offset: Tensor | None
+    _warned = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("output_offset", None, persistent=False)
+        self.register_buffer("state_offset", None, persistent=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "frame":
+            self.output_offset, self.state_offset = map(column, (value.seen.output_offset, value.seen.state_offset))
+
+    def __call__(self, f: Tensor, ic: Tensor | None = None, *more: Any, **options: Any) -> Tensor:
+        return self.with_offset(self.inside(f, self.centred(ic), *more, **options))
+
+    def inside(self, f: Tensor, ic: Tensor | None, *more: Any, **options: Any) -> Tensor:
+        """``forward``, with its hooks."""
+        return super().__call__(f, ic, *more, **options)
+
+    def centred(self, ic: Tensor | None) -> Tensor | None:
+        return None if ic is None else shifted(ic, self.state_offset, -1)
+
+    def with_offset(self, u: Tensor) -> Tensor:
+        return shifted(u, self.output_offset, 1)
+
+    def warn_if_far(self, f: Tensor, ic: Tensor | None) -> None:
+        """Warn, once, of inputs (..., m) or initial states far outside what was seen in training.
+
+        ``predict``, ``evaluate`` and ``query`` call it. A stream's steps do not: they would wait for the values.
+        """
+        told = None if self._warned else self.frame.seen.far_outside(self.frame, f, ic)
+        if told is not None:
+            self._warned = True
+            warnings.warn(f"far outside what {self.frame.model} was trained on: {told}", TinoWarning, stacklevel=3)

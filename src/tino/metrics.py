@@ -1,11 +1,15 @@
 """Errors on a test set: one table, with an entry for each number a report can show."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 
 import torch
 from torch import Tensor
+
+from tino.channels import channel_sizes, split_channels
 
 
 def mse(prediction: Tensor, truth: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -27,11 +31,22 @@ def _counted(values: Tensor, mask: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Predictions and the truth, (b, t, x), at the valid times, (b, t), or at all times."""
+    """Predictions and the truth, (b, t, c x), of c channels, at the valid times, (b, t), or at all times.
+
+    MSE, RMSE and the largest error are in the data's units, over all channels together. Relative errors weigh channels
+    alike, whatever their units: ``rel_l2`` and ``nrmse``.
+    """
 
     prediction: Tensor
     truth: Tensor
     mask: Tensor | None = None
+    count: int = 1  # c
+
+    @cached_property
+    def channels(self) -> list["Comparison"]:
+        """Each channel by itself."""
+        sides = (split_channels(values, self.count).unbind(-2) for values in (self.prediction, self.truth))
+        return [Comparison(prediction, truth, self.mask) for prediction, truth in zip(*sides, strict=True)]
 
     @cached_property
     def mse(self) -> Tensor:
@@ -39,7 +54,12 @@ class Comparison:
 
     @cached_property
     def rel_l2(self) -> Tensor:
-        return relative_l2(self.prediction, self.truth, self.mask)
+        """Of each sample; several channels are first divided by their root mean squares over the test set."""
+        if self.count == 1:
+            return relative_l2(self.prediction, self.truth, self.mask)
+        unit = channel_sizes(self.truth, self.count, self.mask).to(self.truth.device)
+        unit = unit.repeat_interleave(self.truth.shape[-1] // self.count)
+        return relative_l2(self.prediction / unit, self.truth / unit, self.mask)
 
     def at_times_that_count(self, values: Tensor) -> Tensor:
         return values if self.mask is None else values[self.mask]
@@ -50,8 +70,20 @@ class Comparison:
         return float(self.at_times_that_count(self.prediction - self.truth).double().square().mean().sqrt())
 
     @cached_property
+    def varies(self) -> bool:
+        truth = self.at_times_that_count(self.truth)
+        return bool((truth != truth.flatten()[0]).any())
+
+    @cached_property
     def nrmse(self) -> float:
-        """RMSE over the standard deviation of the reference, over all test values; infinite if that is zero."""
+        """RMSE over the standard deviation of the reference, over all test values; infinite if that is zero.
+
+        Of several channels: the root mean square of their NRMSEs. Channels that do not vary are left out, unless none
+        does.
+        """
+        if self.count > 1:
+            some = [one for one in self.channels if one.varies] or self.channels
+            return math.sqrt(fmean(one.nrmse**2 for one in some))
         return self.rmse and float(self.rmse / self.at_times_that_count(self.truth).double().std(correction=0))
 
     @property

@@ -9,6 +9,10 @@
 
 f is (b, t, m), u is (b, t, x), ic is (b, k); m and x count all channels at all points (``Frame``). A new kind of
 operator implements the abstract methods; if it is causal, ``rest`` and ``_step`` too.
+
+Outputs that lie far from zero, such as 293 K, have an offset (``tino.seen``). It is subtracted before an operator is
+built and learns, and added to what ``model(f)``, ``start``, ``step`` and ``query`` return. What a kind implements
+(``forward``, ``_step``, ``solve``, ``respond``, ...) never meets it.
 """
 
 from abc import ABC, abstractmethod
@@ -25,10 +29,10 @@ from torch import Tensor, nn
 from tino.data import Dataset, check_values
 from tino.errors import TinoError
 from tino.files import whole_file, write_json
-from tino.frame import Frame
+from tino.frame import Frame, Framed
 
 WEIGHTS, RECORD = "model.safetensors", "model.json"
-MODEL_FORMAT = 5  # the frame with its channels, and every size of every part
+MODEL_FORMAT = 6  # the frame with its channels and what was seen in training, and every size of every part
 
 
 @dataclass(frozen=True)
@@ -97,10 +101,8 @@ class Stretches:
     share: float = 1.0
 
 
-class Operator(nn.Module, ABC):
+class Operator(Framed, ABC):
     """A map from f (b, t, m), and perhaps an initial state ic (b, k), to u (b, t, x)."""
-
-    frame: Frame
 
     # -- the whole record ----------------------------------------------------------------------------------
 
@@ -115,8 +117,8 @@ class Operator(nn.Module, ABC):
         if not self.properties.causal:
             raise TinoError(f"{self.frame.model} cannot run step by step: it is not causal")
         self.check_shapes(f_0[:, None], ic)
-        memory, u = self._first(self.rest(len(f_0), ic), f_0)
-        return State(1, memory), u
+        memory, u = self._first(self.rest(len(f_0), self.centred(ic)), f_0)
+        return State(1, memory), self.with_offset(u)
 
     def step(self, state: State, f_i: Tensor) -> tuple[State, Tensor]:
         """The next input (b, m) -> the state after it, and u_i (b, x)."""
@@ -125,7 +127,7 @@ class Operator(nn.Module, ABC):
             raise TinoError(f"f has {len(f_i)} samples, but the state has {rows}")
         self._check_length(state.i + 1, "the stream")
         memory, u = self._step(state.memory, f_i, state.i)
-        return State(state.i + 1, memory), u
+        return State(state.i + 1, memory), self.with_offset(u)
 
     def run(self, state: State, f: Tensor) -> tuple[State, Tensor]:
         """A block of inputs (b, n, m), step by step -> the state after them, and u (b, n, x)."""
@@ -137,8 +139,13 @@ class Operator(nn.Module, ABC):
 
     def by_steps(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
         """The whole record, step by step: a ``forward`` for operators without a faster one."""
-        state, u_0 = self.start(f[:, 0], ic)
-        return torch.cat([u_0[:, None], self.run(state, f[:, 1:])[1]], 1)
+        self.check_shapes(f, ic)
+        memory, u = self._first(self.rest(len(f), ic), f[:, 0])
+        answers = [u]
+        for i in range(1, f.shape[1]):
+            memory, u = self._step(memory, f[:, i], i)
+            answers.append(u)
+        return torch.stack(answers, 1)
 
     def rest(self, b: int, ic: Tensor | None) -> Any:
         """The memory of b records before their first input."""
@@ -194,7 +201,7 @@ class Operator(nn.Module, ABC):
 
     def respond(self, z: Tensor, ic: Tensor | None, times: Tensor | None) -> Tensor:
         """The prediction to compare with the target, from encoded inputs, at times (s,) or at all times."""
-        u = self.normalised(call(self, z, ic))
+        u = self.normalised(_checked(self, z, self.inside(z, ic)))
         return u if times is None else u[:, times]
 
     def observe(self, f: Tensor, u: Tensor) -> Any:
@@ -229,11 +236,12 @@ class Operator(nn.Module, ABC):
         f, ic, given = self.at_the_border(f, ic)
         times, points = self.frame.times_within(t, f.shape[1]), self.frame.points_within(y)
         with torch.no_grad():
-            return self._query(f, ic, times, points).to(given)
+            return self.with_offset(self._query(f, self.centred(ic), times, points)).to(given)
 
     def _query(self, f: Tensor, ic: Tensor | None, t: Tensor, y: Tensor) -> Tensor:
         """Only on the grid, unless an operator overrides it."""
-        return call(self, f, ic)[:, self.frame.time_index(t)][:, :, self.frame.point_index(y)]
+        u = _checked(self, f, self.inside(f, ic))
+        return u[:, self.frame.time_index(t)][:, :, self.frame.point_index(y)]
 
     # -- checks at the border ------------------------------------------------------------------------------
 
@@ -267,6 +275,7 @@ class Operator(nn.Module, ABC):
         check_values(f, "f")
         if ic is not None:
             check_values(ic, "ic")
+        self.warn_if_far(f, ic)
         at = numbers(self)
         return f.to(at), None if ic is None else ic.to(at), f.device
 
@@ -298,7 +307,10 @@ def model_name(model: nn.Module) -> str:
 
 def call(model: nn.Module, f: Tensor, ic: Tensor | None) -> Tensor:
     """Call an operator: ``model(f)``, or ``model(f, ic)`` with an initial state."""
-    answer = model(f) if ic is None else model(f, ic)
+    return _checked(model, f, model(f) if ic is None else model(f, ic))
+
+
+def _checked(model: nn.Module, f: Tensor, answer: Any) -> Tensor:
     if not isinstance(answer, Tensor) or answer.shape[:2] != f.shape[:2]:
         shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
         raise TinoError(f"{model_name(model)} maps f {tuple(f.shape)} to {shape}, expected a tensor (b, t, points)")

@@ -52,6 +52,7 @@ class Run:
     config: dict[str, Any]  # as requested
     mse: list[float]  # of each test sample
     certificate: dict[str, Any]
+    channels: dict[str, dict[str, float]]  # the scores of each output channel, if there are several
 
     def model(self) -> Operator:
         return load(self.folder)
@@ -257,7 +258,10 @@ def read_run(folder: Path) -> Run:
     result = Result.from_record(read_json(folder / "run.json"), folder / "run.json")
     scores = _read(folder / "scores.json", "mse")
     certificate = _read(folder / "certificate.json", "causal", "time_invariant")
-    return Run(folder, result, config, scores["mse"], certificate)
+    channels = scores.get("channels", {})
+    if not isinstance(channels, dict) or not all(isinstance(numbers, dict) for numbers in channels.values()):
+        raise TinoError(f"{folder / 'scores.json'} is damaged: channels is not an object of scores, train again")
+    return Run(folder, result, config, scores["mse"], certificate, channels)
 
 
 def _read(path: Path, *needed: str) -> dict[str, Any]:

@@ -165,7 +165,11 @@ class Evaluate:
         errors = f"MSE {scores.mse_mean:.3e} ± {scores.mse_sd:.3e}, relative L2 {scores.rel_l2_mean:.3e}"
         say(f"{done.result.model} on {done.result.problem}, {len(test)} test samples: {errors}")
         shown = ("mse_mean", "mse_sd", "rel_l2_mean")
-        print(", ".join(f"{m.heading} = {scores.overall[key]:.4g}" for key, m in METRICS.items() if key not in shown))
+        others = {key: m.heading for key, m in METRICS.items() if key not in shown}
+        print(", ".join(f"{heading} = {scores.overall[key]:.4g}" for key, heading in others.items()))
+        for name, numbers in scores.channels.items():
+            told = {"rel_l2_mean": METRICS["rel_l2_mean"].heading, **others}
+            print(f"{name}: " + ", ".join(f"{heading} = {numbers[key]:.4g}" for key, heading in told.items()))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from tino.parts.inputs import InitialState, OutputScale, Sensors, input_weights,
 from tino.parts.mixers import DelayMixer, GlobalMixer, LateMixer, Mixer
 from tino.parts.networks import Branch, OwnBranches, TimeFactor
 from tino.pod import Pod, input_pod, output_pod
+from tino.seen import state_channels
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Family:
         if seen is not None and 2 * len(seen.modes) > train.input_size:
             seen = None
         frame = Frame.of(name, train)
+        states = len(state_channels(frame, frame.state))
         mixer = self._mixer(train, train.input_size if seen is None else len(seen.modes))
         branch_modes = self.modes if self.time_factor else modes
         model = Separable(  # in this order: the seed's random numbers go to one part after the other
@@ -64,7 +66,7 @@ class Family:
             sensors=Sensors(train.input_size, mixer.sizes["m"], len(train.input_channels)),
             mixer=mixer,
             branch=self._branch(branch_modes),
-            initial=InitialState(frame.state, mixer.width) if frame.state else None,
+            initial=InitialState(frame.state, mixer.width, states) if frame.state else None,
             time_factor=self._time_factor(train, branch_modes, modes) if self.time_factor else None,
             basis=self._basis(kind, train, modes),
             outputs=None if weights is None else OutputScale(train.output_size),

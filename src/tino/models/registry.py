@@ -9,6 +9,7 @@ import torch
 from tino.data import Dataset
 from tino.errors import TinoError, unknown
 from tino.operator import Operator
+from tino.seen import Seen
 from tino.text import check_text
 
 Builder = Callable[[str, Dataset], Operator]  # a frozen dataclass, whose fields are the options of ``build``
@@ -67,9 +68,11 @@ def build(name: str, train: Dataset, seed: int = 0, **options: Any) -> Operator:
     for word, values in (("inputs", train.f), ("outputs", train.u)):
         if not values.any():
             raise TinoError(f"the {word} of {train.name} are all zero: there is nothing to learn from")
+    seen = Seen.of(train)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = builder(name, train)
+        model = builder(name, seen.centred(train))
+    model.frame = replace(model.frame, seen=seen)
     model.check_data(train)
     return model
 

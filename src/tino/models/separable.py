@@ -147,7 +147,7 @@ class Separable(Operator):
         return {
             "inputs": "f is scaled, never shifted: physical zero stays zero",
             "input_scale": float(torch.linalg.vector_norm(inputs, dim=0).mean() if inputs.ndim == 2 else inputs.mean()),
-            **({"state_scale": float(self.initial.scale)} if self.initial is not None else {}),
+            **({"state_scale": self.initial.scale.tolist()} if self.initial is not None else {}),
             "output_scale": scale if len(scale) > 1 else scale[0],
             "sensors": {"points": sensors["points"], "used": sensors["used"], "lost": float(self.sensors.left)},
         }

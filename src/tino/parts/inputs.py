@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from tino.channels import channel_sizes
 from tino.data import Dataset
-from tino.errors import TinoError
 from tino.parts.part import Part
 from tino.pod import Pod
 
@@ -39,7 +38,7 @@ class Sensors(Part):
         f = train.f if train.mask is None else train.f * train.mask[..., None]
         f = f if weights is None else f * weights.to(f)
         seen = f if pod is None else f @ pod.modes.T.to(f)
-        scale, norm = first_layer_scale(seen, "inputs", input_sum)
+        scale, norm = first_layer_scale(seen, input_sum)
         if pod is None:
             self.matrix.copy_(torch.as_tensor(scale) if weights is None else scale * weights)
         else:
@@ -51,49 +50,46 @@ class Sensors(Part):
 
 def input_weights(data: Dataset) -> Tensor | None:
     """1 / size of each number's channel, (m,); None for a single channel."""
-    return _weights(data.f, len(data.input_channels), data)
+    return _weights(data.f, len(data.input_channels), data.mask)
 
 
 def output_weights(data: Dataset) -> Tensor | None:
-    return _weights(data.u, len(data.output_channels), data)
+    return _weights(data.u, len(data.output_channels), data.mask)
 
 
-def _weights(values: Tensor, channels: int, data: Dataset) -> Tensor | None:
+def _weights(values: Tensor, channels: int, mask: Tensor | None) -> Tensor | None:
     if channels == 1:
         return None
-    return (1 / channel_sizes(values, channels, data.mask)).repeat_interleave(values.shape[-1] // channels)
+    return (1 / channel_sizes(values, channels, mask)).repeat_interleave(values.shape[-1] // channels)
 
 
-def first_layer_scale(values: Tensor, name: str, input_sum: float) -> tuple[float, float]:
+def first_layer_scale(values: Tensor, input_sum: float) -> tuple[float, float]:
     """The factor for a first layer's inputs with which a sample sums to ``input_sum`` on average, and the L2 norm that
     a sample then has."""
-    mean = float(torch.linalg.vector_norm(values, 1, dtype=torch.float64)) / len(values)
-    if not 1e-30 < mean < 1e30:  # in float32 the scale would be 0 or infinite
-        size = f"they sum to {mean:.1e} per sample"
-        raise TinoError(f"the {name} are too small or too large for float32 ({size}): change units")
-    scale = input_sum / mean
+    scale = input_sum / (float(torch.linalg.vector_norm(values, 1, dtype=torch.float64)) / len(values))
     return scale, scale * float(torch.linalg.vector_norm(values, dtype=torch.float64)) / len(values) ** 0.5
 
 
 class InitialState(Part):
-    """What an initial state adds to the mixer's output: a linear map of it, scaled to one size."""
+    """What an initial state adds to the mixer's output: a linear map of it, each channel scaled to one size."""
 
     kind = "initial state"
     scale: Tensor
 
-    def __init__(self, numbers: int, width: int) -> None:
-        super().__init__(numbers=numbers, width=width)
+    def __init__(self, numbers: int, width: int, channels: int) -> None:
+        super().__init__(numbers=numbers, width=width, channels=channels)
         self.linear = nn.Linear(numbers, width, bias=False)
-        self.register_buffer("scale", torch.ones(()))
+        self.register_buffer("scale", torch.ones(() if channels == 1 else numbers))
 
     def forward(self, ic: Tensor) -> Tensor:
         return self.linear(ic * self.scale)
 
     def fit(self, ic: Tensor, input_sum: float, size: float) -> None:
         if ic.any():
-            scale, norm = first_layer_scale(ic, "initial states", input_sum)
+            weights = _weights(ic[:, None], self.sizes["channels"], None)
+            scale, norm = first_layer_scale(ic if weights is None else ic * weights.to(ic), input_sum)
             self.linear.weight.mul_(size / (norm * self.linear.weight.std()))
-            self.scale.fill_(scale)
+            self.scale.copy_(torch.as_tensor(scale) if weights is None else scale * weights)
 
 
 class OutputScale(Part):

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from tino.errors import TinoError
 from tino.files import write_text
+from tino.metrics import METRICS
 from tino.preview import Preview
 from tino.progress import progress
 from tino.report.figures import Figure, draw_preview, loss_curves
 from tino.report.markup import Line, Markup, in_html
 from tino.report.page import drawn, file_names, keep, page
-from tino.report.tables import COLUMNS, DASH, about, how_trained
+from tino.report.tables import COLUMNS, DASH, about, how_trained, score
 from tino.results import Result
 from tino.runs import Run, labels
 
@@ -68,7 +69,10 @@ def _section(runs: list[Run], names: list[str], figures: list[tuple[str, bytes]]
     results = [run.result for run in runs]
     title, equation = about(results[0], runs[0].preview())
     table = _table(results, names)
+    by_channel = _channels(runs, names)
     notes = "MSE and SD over the test samples; causal and time-inv. as measured"
+    if by_channel:
+        notes += "; relative L2, NRMSE and fit weigh the channels alike"
     if "paper MSE" in table.head:
         notes += "; paper: the figure printed there for its own data and training"
     shown = "\n".join(drawn(caption, data) for caption, data in figures)
@@ -76,6 +80,7 @@ def _section(runs: list[Run], names: list[str], figures: list[tuple[str, bytes]]
 <p>{in_html(equation)}</p>
 {table.html()}
 <p class="small">{in_html(_recipe(results))} {notes}.</p>
+{by_channel}
 {shown}"""
 
 
@@ -85,6 +90,17 @@ def _recipe(results: list[Result]) -> str:
         return "These runs differ in their data or training options: see each run.json."
     pairs = f"{first.data['train']} training and {first.data['test']} test pairs"
     return f"{pairs}, seed {first.seed}; {how_trained(results)}."
+
+
+def _channels(runs: list[Run], names: list[str]) -> str:
+    """The errors of each output channel, in its own unit; empty if no run has several."""
+    rows = [
+        ((Line(label),), (Line(channel),), *((Line(score(key, numbers.get(key))),) for key in METRICS))
+        for run, label in zip(runs, names, strict=True)
+        for channel, numbers in run.channels.items()
+    ]
+    head = ("model", "channel", *(metric.heading for metric in METRICS.values()))
+    return Markup("channels", "Errors of each output channel.", head, tuple(rows), 2).html() if rows else ""
 
 
 def _table(results: list[Result], names: list[str]) -> Markup:

@@ -17,6 +17,7 @@ from tino.devices import pick_device, products
 from tino.errors import Stopped, TinoError
 from tino.operator import Operator, model_name, numbers
 from tino.progress import Advance, progress
+from tino.seen import check_sizes
 from tino.training import distributed
 from tino.training.config import TrainConfig, set_rate
 from tino.training.history import History
@@ -47,8 +48,10 @@ def fit(
     """
     config = config or TrainConfig()
     device = pick_device(config.device)
+    check_sizes(train)
     if isinstance(model, Operator):
         model.check_data(train)
+        train = model.frame.seen.centred(train)
         model.solve(train)
         if not model.learning:
             model.to(device).eval()
