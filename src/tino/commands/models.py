@@ -169,7 +169,7 @@ class Evaluate:
         print(", ".join(f"{heading} = {scores.overall[key]:.4g}" for key, heading in others.items()))
         for name, numbers in scores.channels.items():
             told = {"rel_l2_mean": METRICS["rel_l2_mean"].heading, **others}
-            print(f"{name}: " + ", ".join(f"{heading} = {numbers[key]:.4g}" for key, heading in told.items()))
+            say(f"{name}: " + ", ".join(f"{heading} = {numbers[key]:.4g}" for key, heading in told.items()))
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,8 @@ class Certify:
             _, test = done.data(self.cache)
             answers.append(certify(done.model().to(pick_device(self.device)), test, seed=self.seed))
             if not self.json:
-                say(str(answers[-1]))
+                for line in str(answers[-1]).splitlines():
+                    say(line)
         if self.json:
             print_json([answer.record() for answer in answers])
 
