@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tino
 from tino.cli import run
 
 SMALL = ["--train", "12", "--test", "4", "--n-t", "24"]
@@ -311,3 +312,89 @@ def test_a_problem_s_options_are_not_for_files(own_file, capsys):
         model = ["tino"] if command == ["train"] else []
         assert run([*command, str(own_file), *model, "--n-t", "30"]) == 1
         assert "n_t, resolution and set apply to problems only" in capsys.readouterr().err
+
+
+# -- help ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_fits_80_columns_and_shows_no_empty_defaults(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        run([command, "--help"] if command else ["--help"])
+    text = answer(capsys)
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert "left out'" not in text
+    assert "(default: )" not in text
+    assert "(default: False)" not in text
+    assert ("(default: 500)" in text) == (command in ("train", "bench"))  # the others are shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["train", "--help"],
+        ["bench", "--help"],
+        ["--version"],
+        ["train", "duffing", "--epoch", "3"],
+        ["nope"],
+    ],
+)
+def test_help_and_wrong_calls_do_not_wait_for_torch(arguments):
+    """Nor for the other packages that take long to import."""
+    heavy = "torch", "h5py", "matplotlib", "numpy", "safetensors"
+    script = f"""
+import sys
+from tino.cli import run
+try:
+    run({arguments})
+except SystemExit:
+    pass
+print([name for name in {heavy} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+# -- options of a bench --------------------------------------------------------------------------------------
+
+
+def asked(monkeypatch, *arguments: str) -> tino.TrainConfig:
+    """The training options of the first cell of a bench called like this."""
+    seen = []
+
+    def run_bench(todo, out, runs, options, config_of):
+        seen.append(config_of(todo[0]))
+        return [], {}
+
+    monkeypatch.setattr("tino.bench.run_bench", run_bench)
+    assert run(["bench", *arguments]) == 0
+    return seen[0]
+
+
+def test_options_given_win_over_the_recipe_whatever_their_value(monkeypatch):
+    paper = ["--suite", "paper", "--problems", "fitting-time", "--models", "don"]
+    recipe = asked(monkeypatch, *paper)
+    assert (recipe.weight_decay, recipe.epochs, recipe.precision, recipe.times) == (0.6, 600, "tf32", 0)
+    given = ["--weight-decay", "0", "--epochs", "500", "--precision", "float32", "--times", "32"]
+    plain = asked(monkeypatch, *paper, *given)
+    assert (plain.weight_decay, plain.epochs, plain.precision, plain.times) == (0.0, 500, "float32", 32)
+    assert plain.lr == recipe.lr  # the others stay the recipe's
+    assert asked(monkeypatch, *paper, "--lr=0.01", "--weight_decay=0").lr == 0.01
+
+
+def test_a_bench_of_one_s_own_has_the_general_defaults(monkeypatch):
+    own = ["--problems", "duffing", "--models", "don"]
+    assert asked(monkeypatch, *own) == tino.TrainConfig()
+    assert asked(monkeypatch, *own, "--compile", "--patience", "3", "--validation", "0.2") == tino.TrainConfig(
+        compile=True, patience=3, validation=0.2
+    )
+
+
+def test_a_bench_has_seeds_not_a_seed(capsys):
+    """A --seed would be overridden by each cell's own."""
+    with pytest.raises(SystemExit) as left:
+        run(["bench", "--problems", "duffing", "--models", "don", "--seed", "3"])
+    assert left.value.code == 2
+    assert "--seeds" in capsys.readouterr().err

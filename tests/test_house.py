@@ -17,6 +17,7 @@ LINE = [
     "inputs",
     "solvers",
     "problems",
+    "options",
     "data",
     "generation",
     "sources",
@@ -38,7 +39,7 @@ LINE = [
     "report",
     "commands",
     "cli",
-    "__main__ __init__",
+    "__main__ __init__ public",
 ]
 PLACE = {room: place for place, rooms in enumerate(LINE) for room in rooms.split()}
 

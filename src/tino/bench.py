@@ -4,9 +4,10 @@ OUT/NAME/MODEL-SEED.json is written when a cell is finished, so that a bench tha
 machines, runs each cell once. The runs themselves, with weights and checkpoints, are in another folder.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -56,9 +57,8 @@ def paper_cells(
     return _shard(kept, shard)
 
 
-def paper_config(cell: Cell, asked: TrainConfig) -> TrainConfig:
-    """The recipe of the cell's table; options that differ from the general defaults override it."""
-    given = {key: value for key, value in asdict(asked).items() if value != getattr(TrainConfig(), key)}
+def paper_config(cell: Cell, given: Mapping[str, Any]) -> TrainConfig:
+    """The recipe of the cell's table; the given options of a ``TrainConfig`` override it, whatever their values."""
     if "optimizer" in given:
         given = {"lr": None, "weight_decay": 0.0, **given}  # this optimiser's own, not the recipe's
     return TrainConfig(**{**recipe(cell.problem, cell.model), **given})

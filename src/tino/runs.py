@@ -29,9 +29,10 @@ from tino.operator import Operator
 from tino.preview import Preview, read_preview, take_preview, write_preview
 from tino.results import Result
 from tino.sources import DataOptions, Source, fingerprint
-from tino.training import History, TrainConfig, distributed, fit
+from tino.training import TrainConfig, distributed
 from tino.training.checkpoint import check_room
-from tino.training.loop import Log
+from tino.training.history import History
+from tino.training.loop import Log, fit
 
 RUN_FORMAT = 2  # of the folder
 CHECKPOINT = "checkpoint.safetensors"

@@ -3,12 +3,12 @@
 import math
 import re
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from tino.data import Dataset
 from tino.errors import TinoError
+
+if TYPE_CHECKING:
+    from tino.data import Dataset
 
 RATES = {"soap": 1e-2, "adam": 2e-3, "adamw": 2e-3}  # the highest learning rate if none is given
 PRECISIONS = ("float32", "tf32", "bfloat16", "float64")
@@ -102,7 +102,7 @@ class TrainConfig:
         """The highest learning rate."""
         return RATES[self.optimizer] if self.lr is None else self.lr
 
-    def batch(self, data: Dataset) -> int:
+    def batch(self, data: "Dataset") -> int:
         """Samples per step on this dataset."""
         paper = 200 if data.outputs.points.shape[1] <= 1 else 100
         return min(self.batch_size or paper, len(data))
@@ -112,32 +112,3 @@ class TrainConfig:
         if done < self.warmup:
             return self.rate * done / self.warmup
         return self.rate * 0.5 * (1 + math.cos(math.pi * (min(done, 1.0) - self.warmup) / (1 - self.warmup)))
-
-
-def make_optimizer(config: TrainConfig, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
-    """The optimiser of that name; on a GPU Adam's rate is stored there, so that a captured step can read it."""
-    rate: float | torch.Tensor = config.rate
-    if config.optimizer in ("adam", "adamw"):
-        on_gpu = parameters[0].is_cuda
-        if on_gpu:
-            rate = torch.tensor(config.rate, device=parameters[0].device)
-        decay = config.weight_decay if config.optimizer == "adamw" else 0.0
-        return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, fused=True, capturable=on_gpu)
-    from pytorch_optimizer import SOAP  # imported here, so that everything else runs without it
-
-    return SOAP(
-        parameters,
-        lr=config.rate,
-        betas=(0.95, 0.95),
-        weight_decay=config.weight_decay,
-        precondition_frequency=10,
-        max_precondition_dim=256,  # wider sides have no factor: it would cost more than the step
-    )
-
-
-def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    for group in optimizer.param_groups:
-        if isinstance(group["lr"], torch.Tensor):
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate

@@ -18,9 +18,10 @@ from tino.errors import Stopped, TinoError
 from tino.operator import Operator, model_name, numbers
 from tino.progress import Advance, progress
 from tino.training import distributed
-from tino.training.config import TrainConfig, set_rate
+from tino.training.config import TrainConfig
 from tino.training.history import History
 from tino.training.objective import Objective
+from tino.training.optimizer import set_rate
 from tino.training.signals import stop_signals
 from tino.training.state import Training
 from tino.training.step import Step
