@@ -360,34 +360,39 @@ print([name for name in {heavy} if name in sys.modules])
 # -- options of a bench --------------------------------------------------------------------------------------
 
 
-def asked(monkeypatch, *arguments: str) -> tino.TrainConfig:
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
     """The training options of the first cell of a bench called like this."""
+    monkeypatch.chdir(tmp_path)
     seen = []
 
     def run_bench(todo, out, runs, options, config_of):
         seen.append(config_of(todo[0]))
         return [], {}
 
+    def ask(*arguments: str) -> tino.TrainConfig:
+        assert run(["bench", *arguments]) == 0
+        return seen[-1]
+
     monkeypatch.setattr("tino.bench.run_bench", run_bench)
-    assert run(["bench", *arguments]) == 0
-    return seen[0]
+    return ask
 
 
-def test_options_given_win_over_the_recipe_whatever_their_value(monkeypatch):
+def test_options_given_win_over_the_recipe_whatever_their_value(asked):
     paper = ["--suite", "paper", "--problems", "fitting-time", "--models", "don"]
-    recipe = asked(monkeypatch, *paper)
+    recipe = asked(*paper)
     assert (recipe.weight_decay, recipe.epochs, recipe.precision, recipe.times) == (0.6, 600, "tf32", 0)
     given = ["--weight-decay", "0", "--epochs", "500", "--precision", "float32", "--times", "32"]
-    plain = asked(monkeypatch, *paper, *given)
+    plain = asked(*paper, *given)
     assert (plain.weight_decay, plain.epochs, plain.precision, plain.times) == (0.0, 500, "float32", 32)
     assert plain.lr == recipe.lr  # the others stay the recipe's
-    assert asked(monkeypatch, *paper, "--lr=0.01", "--weight_decay=0").lr == 0.01
+    assert asked(*paper, "--lr=0.01", "--weight_decay=0").lr == 0.01
 
 
-def test_a_bench_of_one_s_own_has_the_general_defaults(monkeypatch):
+def test_a_bench_of_one_s_own_has_the_general_defaults(asked):
     own = ["--problems", "duffing", "--models", "don"]
-    assert asked(monkeypatch, *own) == tino.TrainConfig()
-    assert asked(monkeypatch, *own, "--compile", "--patience", "3", "--validation", "0.2") == tino.TrainConfig(
+    assert asked(*own) == tino.TrainConfig()
+    assert asked(*own, "--compile", "--patience", "3", "--validation", "0.2") == tino.TrainConfig(
         compile=True, patience=3, validation=0.2
     )
 
