@@ -13,7 +13,7 @@ SOURCE = ROOT / "src" / "tino"
 
 # from left to right: a module imports only from rooms to its left (or from its own room)
 LINE = [
-    "version errors devices environment files progress grids channels",
+    "version errors devices environment files folders progress grids channels",
     "inputs",
     "solvers",
     "problems",

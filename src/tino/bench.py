@@ -11,7 +11,9 @@ from typing import Any
 
 import torch
 
+from tino.devices import pick_device
 from tino.errors import Stopped, TinoError
+from tino.files import check_writable
 from tino.models.registry import MODELS, model_entry
 from tino.paper import PAPER, recipe
 from tino.preview import write_preview
@@ -96,9 +98,14 @@ def run_bench(
     """Run all cells that have no result yet, one by one -> all results, and why some cells failed."""
     if distributed.launched():
         raise TinoError("a bench runs its cells one by one in one process: give each process a shard, not torchrun")
+    for folder in (out, runs):
+        check_writable(folder)
+    configs = {cell: replace(config_of(cell), seed=cell.seed) for cell in todo}
+    for device in {config.device for config in configs.values()}:
+        pick_device(device)
     found, failed = [], {}
     for i, cell in enumerate(todo, 1):
-        path, config = out / cell.path, replace(config_of(cell), seed=cell.seed)
+        path, config = out / cell.path, configs[cell]
         try:
             if path.exists():
                 known = read_result(path)

@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from typing import Annotated, Any, Union
 
 import tyro
@@ -17,6 +17,7 @@ from tino.commands.data import Diagnose, Generate, Problems, Show
 from tino.commands.models import Bench, Certify, Evaluate, Models, Report, Train
 from tino.commands.options import RULES
 from tino.errors import Stopped, TinoError, TinoWarning
+from tino.progress import StandardError
 from tino.version import VERSION
 
 ABOUT = """Learn how physical systems respond over time.
@@ -90,8 +91,7 @@ def _fitted(line: str) -> str:
 
 
 def _say(text: object) -> None:
-    with suppress(OSError):  # the terminal may be gone
-        print(f"tino: {text}", file=sys.stderr)
+    print(f"tino: {text}", file=StandardError(), flush=True)
 
 
 def _one_line(message: Warning | str, category: type[Warning], *_: Any) -> None:

@@ -61,6 +61,8 @@ class Train:
     dataset: OmitArgPrefixes[DataOptions] = field(default_factory=DataOptions)
     resume: bool = False
     """Resume from the checkpoint in the run folder, if there is one."""
+    force: bool = False
+    """Replace a finished run in the run folder; it stays as it is until the new one is finished."""
     tensorboard: bool = False
     """Also write the losses for TensorBoard, into RUN/tensorboard."""
     json: bool = False
@@ -75,12 +77,15 @@ class Train:
 
         source = Source(self.data)
         folder = self.out or Path("runs") / source.name / f"{self.model}-{self.training.seed}"
+        if (folder / "run.json").exists() and not (self.force or self.resume):
+            raise TinoError(f"{folder} holds a finished run: use another --out, or --force to replace it")
         first = int(os.environ.get("RANK", "0")) == 0
         with tensorboard_log(folder / "tensorboard" if self.tensorboard and first else None) as log:
             try:
-                done = train_run(source, self.model, folder, self.dataset, self.training, self.resume, log)
+                done = train_run(source, self.model, folder, self.dataset, self.training, self.resume, log, self.force)
             except Stopped as stopped:
-                raise Stopped(stopped.step, stopped.number, "--resume") from None
+                how = "--force --resume" if self.force else "--resume"
+                raise Stopped(stopped.step, stopped.number, how) from None
         if done is None:
             return None
         write_figures(done)

@@ -43,7 +43,7 @@ def fit(
 ) -> History:
     """Train the model on the dataset, in place: in closed form where possible, then by minimising the MSE.
 
-    With a ``checkpoint`` file the state is saved there every ``save_every`` seconds, and on Ctrl-C or SIGTERM;
+    With a ``checkpoint`` file the state is saved there every ``save_every`` seconds, and on Ctrl-C, SIGTERM or SIGHUP;
     ``resume`` continues from it and ends with the same weights as an uninterrupted run (on a CPU, to the bit).
     """
     config = config or TrainConfig()
