@@ -8,12 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import tino
 from tino.cli import run
 
 SMALL = ["--train", "12", "--test", "4", "--n-t", "24"]
 QUICK = [*SMALL, "--epochs", "2", "--batch-size", "6", "--times", "4"]
+CELL = ["--problems", "duffing", "--models", "tino", "don", *QUICK]
 COMMANDS = ["problems", "models", "show", "generate", "diagnose", "train", "bench", "evaluate", "certify", "report"]
 
 
@@ -106,6 +108,14 @@ def test_show_draws(name, options, capsys, tmp_path):
     assert ("outputs u(y), quartile" in said) == (name != "duffing")
 
 
+@pytest.mark.parametrize("name", ["duffing", "burgers-0.1", "heat-triangle", "navier-stokes-ic"])
+def test_show_without_a_table(name, capsys, tmp_path):
+    """As documented: --pod 0 means no table."""
+    grid = [] if name == "duffing" else ["--resolution", "24"]
+    assert run(["show", name, *grid, "--samples", "1", "--pod", "0", "--out", str(tmp_path / "picture.png")]) == 0
+    assert "POD" not in answer(capsys)
+
+
 def test_show_prints_the_energy_of_the_modes(capsys, tmp_path):
     command = ["show", "burgers-0.1", "--resolution", "32", "--n-t", "16", "--pod", "12", "--json"]
     assert run([*command, "--out", str(tmp_path / "picture.png")]) == 0
@@ -187,6 +197,24 @@ def test_report_writes_a_page(finished, capsys, tmp_path):
         (["train", "duffing", "tino", *QUICK, "--device", "mps"], "tino runs on cpu or cuda, not on 'mps'"),
         (["generate", "duffing", "--seed", "99999999999999999999"], "the seed must be 0 or more"),
         (["train", "duffing", "tino", *QUICK, "--out", "/dev/null/run"], "cannot write into /dev/null/run"),
+        (["train", "duffing", "tino", *QUICK, "--out", ""], "the name of a file or folder is empty"),
+        (["train", "duffing", "tino", *QUICK, "--out="], "the name of a file or folder is empty"),
+        (["generate", "duffing", "--cache", ""], "the name of a file or folder is empty"),
+        (["bench", *CELL, "--runs", ""], "the name of a file or folder is empty"),
+        (["show", "duffing", "--out", ""], "the name of a file or folder is empty"),
+        (["report", "", "--out", "here"], "the name of a file or folder is empty"),
+        (["bench", *CELL, "--out", "/dev/null"], "cannot write into /dev/null"),
+        (["bench", *CELL, "--runs", "/dev/null"], "cannot write into /dev/null"),
+        (["show", "duffing", "--out", "."], ". is a folder, expected the name of a picture"),
+        (["show", "duffing", "--out", "/dev/null/x.png"], "cannot write into /dev/null"),
+        (["report", "nowhere", "--out", "/dev/null"], "cannot write into /dev/null"),
+        (["generate", "duffing", "--cache", "/dev/null"], "cannot write into /dev/null"),
+        (["generate", "duffing", "--n-t", "99999999999"], "GiB of memory, this machine has"),
+        (["diagnose", "nope"], "no problem named 'nope': known: "),
+        (["train", "duffing", "nope"], "no model named 'nope': known: "),
+        (["bench", *CELL, "--device", "mps"], "tino runs on cpu or cuda, not on 'mps'"),
+        (["evaluate", "nowhere", "--device", "mps"], "tino runs on cpu or cuda, not on 'mps'"),
+        (["diagnose", "/"], "/ is a folder, expected a file or the name of a problem"),
     ],
 )
 def test_mistakes_get_one_line(arguments, message, capsys, tmp_path, monkeypatch):
@@ -307,6 +335,29 @@ def test_diagnose_says_what_is_near(capsys):
     assert "no file nowhere.h5" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x.csv", "x.csv is neither an .npz file nor a dataset of tino's: write your arrays with np.savez("),
+        ("x.npy", "x.npy holds one array: write your arrays with np.savez("),
+        ("array.npz", "array.npz holds one array, expected several: write your arrays with np.savez("),
+        ("csv.npz", "csv.npz is not a readable .npz file of plain arrays"),
+        ("own.zip", "own.zip looks like an .npz file: rename it"),
+    ],
+)
+def test_other_kinds_of_files_get_one_line(name, message, own_file, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.zeros((3, 4)))
+    (tmp_path / "x.csv").write_text("f,u\n1,2\n")
+    shutil.copy(tmp_path / "x.npy", tmp_path / "array.npz")
+    shutil.copy(tmp_path / "x.csv", tmp_path / "csv.npz")
+    shutil.copy(own_file, tmp_path / "own.zip")
+    for command in (["diagnose"], ["train"]):
+        assert run([*command, str(tmp_path / name), *(["tino"] if command == ["train"] else [])]) == 1
+        said = capsys.readouterr().err.strip()
+        assert message in said
+        assert "\n" not in said
+
+
 def test_a_problem_s_options_are_not_for_files(own_file, capsys):
     for command in (["diagnose"], ["train"]):
         model = ["tino"] if command == ["train"] else []
@@ -395,6 +446,16 @@ def test_a_bench_of_one_s_own_has_the_general_defaults(asked):
     assert asked(*own, "--compile", "--patience", "3", "--validation", "0.2") == tino.TrainConfig(
         compile=True, patience=3, validation=0.2
     )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_gpu_ends_a_bench_at_once(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert run(["bench", "--suite", "paper", "--device", "cuda"]) == 1
+    said = capsys.readouterr().err.strip()
+    assert said.startswith("tino: device 'cuda' was asked for, but torch sees no GPU here")
+    assert "\n" not in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_bench_has_seeds_not_a_seed(capsys):

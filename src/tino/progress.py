@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,7 +43,12 @@ def progress(label: str, total: float, show: bool = True, done: float = 0.0) -> 
         return
     console = Console(file=StandardError())  # pyright: ignore[reportArgumentType]
     if not console.is_terminal:
-        yield _plain_lines(label, total, done)
+        advance, ended = _plain_lines(label, total, done), threading.Event()
+        threading.Thread(target=_at_least, args=(advance, ended), daemon=True).start()
+        try:
+            yield advance
+        finally:
+            ended.set()
         return
     columns = (
         TextColumn("{task.description}"),
@@ -59,6 +65,12 @@ def progress(label: str, total: float, show: bool = True, done: float = 0.0) -> 
 
         yield advance
         bar.update(task, completed=total)  # parts of units may not add up to the last bit
+
+
+def _at_least(advance: Advance, ended: threading.Event) -> None:
+    """A line now and then, also while the work itself has nothing to report."""
+    while not ended.wait(NEXT):
+        advance(0)
 
 
 def _plain_lines(label: str, total: float, done: float) -> Advance:

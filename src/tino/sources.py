@@ -23,6 +23,7 @@ from tino.problems import problem, problem_names
 
 KNOWN = ("f", "u", "t", "ic", "lengths", "title")
 KNOWN += tuple(f"{name}_{what}" for name in ("f", "u") for what in ("points", "names", "units"))
+MAKE = "write your arrays with np.savez('mine.npz', f=..., u=..., t=...)"
 TEST_SHARE = 6  # one record in six of an .npz file is for the test
 
 
@@ -66,8 +67,8 @@ class Source:
             if path.suffix not in (".npz", ".h5"):
                 problem(self.text)  # raises an error that names the nearest one
             raise TinoError(f"no file {self.text}")
-        if path.suffix == ".npy":
-            raise TinoError(f"{self.text} holds one array, expected an .npz file: np.savez(path, f=..., u=..., t=...)")
+        if path.suffix not in (".npz", ".h5"):
+            _check_kind(path)
         if options.options():
             raise TinoError(f"n_t, resolution and set apply to problems only, {self.text} is a file")
 
@@ -90,6 +91,20 @@ class Source:
         sets = zip((train, test), (options.train, options.test), strict=True)
         train, test = (replace(_first(d, count), meta={**d.meta, **about}) for d, count in sets)
         return train, test
+
+
+def _check_kind(path: Path) -> None:
+    """An error unless the file is HDF5, which may have any name."""
+    if path.is_dir():
+        raise TinoError(f"{path} is a folder, expected a file or the name of a problem")
+    with open(path, "rb") as file:
+        start = file.read(8)
+    if start == b"\x89HDF\r\n\x1a\n":
+        return
+    if start.startswith(b"PK"):
+        raise TinoError(f"{path} looks like an .npz file: rename it to {path.name}.npz")
+    found = "holds one array" if start.startswith(b"\x93NUMPY") else "is neither an .npz file nor a dataset of tino's"
+    raise TinoError(f"{path} {found}: {MAKE}")
 
 
 def file_name(path: str) -> str:
@@ -169,14 +184,14 @@ def _read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         with open(path, "rb") as raw:
             file = np.load(raw, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
-                raise TinoError(f"{path} holds one array, expected several: np.savez(path, f=..., u=..., t=...)")
+                raise TinoError(f"{path} holds one array, expected several: {MAKE}")
             with file:
                 return {name: np.asarray(file[name]) for name in file.files}
     except FileNotFoundError:
         raise TinoError(f"no file {path}") from None
     except (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        reason = "it holds pickled objects, or is not an .npz file" if "pickle" in str(error) else str(error)
-        raise TinoError(f"{path} is not a readable .npz file of plain arrays: {reason}") from error
+        reason = "it holds objects, or is another kind of file" if "pickle" in str(error) else str(error)
+        raise TinoError(f"{path} is not a readable .npz file of plain arrays ({reason}): {MAKE}") from error
 
 
 def _numbers(path: Any, arrays: dict[str, np.ndarray], name: str) -> Tensor:

@@ -2,10 +2,10 @@
 
 import math
 import re
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, get_args
 
-from tino.errors import TinoError
+from tino.errors import TinoError, of_kind
 
 if TYPE_CHECKING:
     from tino.data import Dataset
@@ -63,6 +63,13 @@ class TrainConfig:
         return ", ".join([f"{self.optimizer} at rate {self.rate:g}", *decay, length, times, self.precision])
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "device", str(self.device))  # a torch.device is as good
+        for one in fields(self):
+            kind, *others = get_args(one.type) or (one.type,)
+            if not (others and getattr(self, one.name) is None):
+                object.__setattr__(self, one.name, of_kind(getattr(self, one.name), kind, one.name))
+        if not 0 <= self.seed < 2**63:
+            raise TinoError(f"seed is {self.seed}, expected 0 or more (and below 2^63)")
         for name in ("epochs", "steps", "batch_size"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -92,7 +99,7 @@ class TrainConfig:
     def budget_seconds(self) -> float | None:
         if self.budget is None:
             return None
-        found = re.fullmatch(r"(\d+(?:\.\d*)?)(s|m|h|)", str(self.budget).strip())
+        found = re.fullmatch(r"(\d+(?:\.\d*)?)(s|m|h|)", self.budget.strip())
         if not found or not float(found[1]) > 0:
             raise TinoError(f"budget is '{self.budget}', expected a time such as 60s, 5m or 1h")
         return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
