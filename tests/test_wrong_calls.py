@@ -1,7 +1,10 @@
 """Calls with values of the wrong kind: each is an error of one line."""
 
+# pyright: reportArgumentType=false
+
 import dataclasses
 import json
+import time
 
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ import torch
 
 import tino
 from tino.errors import unknown
+from tino.progress import progress
 
 SMALL = tino.problem("duffing", n_t=24)
 
@@ -102,3 +106,14 @@ def test_data_that_no_disk_holds(tmp_path):
         tino.dataset(SMALL, train=100_000_000_000, cache=tmp_path)
     with pytest.raises(tino.TinoError, match="cannot write into"):
         tino.dataset(SMALL, cache="/dev/null/cache")
+
+
+def test_work_that_reports_nothing_still_shows(capsys, monkeypatch):
+    monkeypatch.setattr("tino.progress.FIRST", 0.0)
+    monkeypatch.setattr("tino.progress.NEXT", 0.01)
+    said, deadline = "", time.monotonic() + 30
+    with progress("solving", 10):
+        while "solving: 0 % after 0 s" not in said and time.monotonic() < deadline:
+            time.sleep(0.01)
+            said += capsys.readouterr().err
+    assert "solving: 0 % after" in said

@@ -4,7 +4,7 @@ import difflib
 import math
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, get_args
 
 
 class TinoError(Exception):
@@ -43,8 +43,14 @@ KINDS = {
 }
 
 
-def of_kind(value: Any, kind: type, name: str) -> Any:
-    """The value as an int, float, str or bool, or an error. True is not a number, and NaN is not finite."""
+def of_kind(value: Any, annotation: Any, name: str) -> Any:
+    """The value as an int, float, str or bool, or None where that is allowed; an error if it is of another kind.
+
+    True is not a number, and NaN is not finite. Values of other annotations are returned as they are.
+    """
+    kind, *others = get_args(annotation) or (annotation,)
+    if kind not in KINDS or (others and value is None):
+        return value
     like, words = KINDS[kind]
     fits = isinstance(value, like) and (kind is bool or not isinstance(value, bool))
     if not fits or (kind is float and not math.isfinite(value)):

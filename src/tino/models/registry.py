@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, get_args
+from typing import Any
 
 import torch
 
 from tino.data import Dataset, check_dataset
-from tino.errors import KINDS, TinoError, of_kind, shown, unknown
+from tino.errors import TinoError, of_kind, shown, unknown
 from tino.operator import Operator
 
 Builder = Callable[[str, Dataset], Operator]  # a frozen dataclass, whose fields are the options of ``build``
@@ -80,13 +80,10 @@ def _checked(name: str, builder: Any, options: dict[str, Any]) -> dict[str, Any]
     for option, value in options.items():
         if option not in known:
             raise TinoError(f"{name} has no option '{option}': it takes {', '.join(known)}")
-        kind, *others = get_args(known[option].type) or (known[option].type,)
-        if kind in KINDS and not (others and value is None):
-            value = of_kind(value, kind, option)
+        checked[option] = of_kind(value, known[option].type, option)
         least = 0 if getattr(builder, option) == 0 else 1
-        if kind is int and value is not None and value < least:
+        if type(checked[option]) is int and checked[option] < least:
             raise TinoError(f"{option} is {value}, expected {least} or more")
-        checked[option] = value
     return checked
 
 

@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from tino.errors import TinoError, of_kind
 
@@ -65,9 +65,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "device", str(self.device))  # a torch.device is as good
         for one in fields(self):
-            kind, *others = get_args(one.type) or (one.type,)
-            if not (others and getattr(self, one.name) is None):
-                object.__setattr__(self, one.name, of_kind(getattr(self, one.name), kind, one.name))
+            object.__setattr__(self, one.name, of_kind(getattr(self, one.name), one.type, one.name))
         if not 0 <= self.seed < 2**63:
             raise TinoError(f"seed is {self.seed}, expected 0 or more (and below 2^63)")
         for name in ("epochs", "steps", "batch_size"):
