@@ -200,6 +200,7 @@ def test_report_writes_a_page(finished, capsys, tmp_path):
         (["train", "duffing", "tino", *QUICK, "--out", ""], "the name of a file or folder is empty"),
         (["train", "duffing", "tino", *QUICK, "--out="], "the name of a file or folder is empty"),
         (["generate", "duffing", "--cache", ""], "the name of a file or folder is empty"),
+        (["bench", *CELL, "--seeds"], "give --seeds one number or more"),
         (["bench", *CELL, "--runs", ""], "the name of a file or folder is empty"),
         (["show", "duffing", "--out", ""], "the name of a file or folder is empty"),
         (["report", "", "--out", "here"], "the name of a file or folder is empty"),

@@ -126,6 +126,8 @@ class Bench:
         from tino.report.tables import print_table
 
         shard = read_shard(self.shard)
+        if not self.seeds:
+            raise TinoError("give --seeds one number or more")
         if self.suite == "paper":
             todo = paper_cells(self.problems, self.models, self.seeds, shard)
         elif self.problems and self.models:
