@@ -123,7 +123,7 @@ def device() -> torch.device:
 
 
 def run(study: Study) -> dict[str, Any]:
-    config = paper_config(Cell(study.problem, study.model, 0), tino.TrainConfig())
+    config = paper_config(Cell(study.problem, study.model, 0), {})
     config = replace(config, **{"lr": PaperTable.lr, "weight_decay": 0.0, **study.training, "epochs": study.epochs})
     train, _ = tino.dataset(tino.problem(study.problem), device=device())
     _, others = tino.dataset(tino.problem(study.problem), seed=HELD_OUT, train=1, test=200, device=device())

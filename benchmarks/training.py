@@ -27,7 +27,7 @@ import tino
 from tino.environment import environment
 from tino.files import read_json, write_json
 from tino.training.batches import draws
-from tino.training.config import set_rate
+from tino.training.optimizer import set_rate
 from tino.training.state import Training
 
 RESULTS = Path(__file__).parent / "results"

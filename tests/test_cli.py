@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+import tino
 from tino.cli import run
 
 SMALL = ["--train", "12", "--test", "4", "--n-t", "24"]
 QUICK = [*SMALL, "--epochs", "2", "--batch-size", "6", "--times", "4"]
+CELL = ["--problems", "duffing", "--models", "tino", "don", *QUICK]
 COMMANDS = ["problems", "models", "show", "generate", "diagnose", "train", "bench", "evaluate", "certify", "report"]
 
 
@@ -105,6 +108,14 @@ def test_show_draws(name, options, capsys, tmp_path):
     assert ("outputs u(y), quartile" in said) == (name != "duffing")
 
 
+@pytest.mark.parametrize("name", ["duffing", "burgers-0.1", "heat-triangle", "navier-stokes-ic"])
+def test_show_without_a_table(name, capsys, tmp_path):
+    """As documented: --pod 0 means no table."""
+    grid = [] if name == "duffing" else ["--resolution", "24"]
+    assert run(["show", name, *grid, "--samples", "1", "--pod", "0", "--out", str(tmp_path / "picture.png")]) == 0
+    assert "POD" not in answer(capsys)
+
+
 def test_show_prints_the_energy_of_the_modes(capsys, tmp_path):
     command = ["show", "burgers-0.1", "--resolution", "32", "--n-t", "16", "--pod", "12", "--json"]
     assert run([*command, "--out", str(tmp_path / "picture.png")]) == 0
@@ -188,6 +199,25 @@ def test_report_writes_a_page(finished, capsys, tmp_path):
         (["train", "duffing", "tino", *QUICK, "--device", "mps"], "tino runs on cpu or cuda, not on 'mps'"),
         (["generate", "duffing", "--seed", "99999999999999999999"], "the seed must be 0 or more"),
         (["train", "duffing", "tino", *QUICK, "--out", "/dev/null/run"], "cannot write into /dev/null/run"),
+        (["train", "duffing", "tino", *QUICK, "--out", ""], "the name of a file or folder is empty"),
+        (["train", "duffing", "tino", *QUICK, "--out="], "the name of a file or folder is empty"),
+        (["generate", "duffing", "--cache", ""], "the name of a file or folder is empty"),
+        (["bench", *CELL, "--seeds"], "give --seeds one number or more"),
+        (["bench", *CELL, "--runs", ""], "the name of a file or folder is empty"),
+        (["show", "duffing", "--out", ""], "the name of a file or folder is empty"),
+        (["report", "", "--out", "here"], "the name of a file or folder is empty"),
+        (["bench", *CELL, "--out", "/dev/null"], "cannot write into /dev/null"),
+        (["bench", *CELL, "--runs", "/dev/null"], "cannot write into /dev/null"),
+        (["show", "duffing", "--out", "."], ". is a folder, expected the name of a picture"),
+        (["show", "duffing", "--out", "/dev/null/x.png"], "cannot write into /dev/null"),
+        (["report", "nowhere", "--out", "/dev/null"], "cannot write into /dev/null"),
+        (["generate", "duffing", "--cache", "/dev/null"], "cannot write into /dev/null"),
+        (["generate", "duffing", "--n-t", "99999999999"], "GiB of memory, this machine has"),
+        (["diagnose", "nope"], "no problem named 'nope': known: "),
+        (["train", "duffing", "nope"], "no model named 'nope': known: "),
+        (["bench", *CELL, "--device", "mps"], "tino runs on cpu or cuda, not on 'mps'"),
+        (["evaluate", "nowhere", "--device", "mps"], "tino runs on cpu or cuda, not on 'mps'"),
+        (["diagnose", "/"], "/ is a folder, expected a file or the name of a problem"),
     ],
 )
 def test_mistakes_get_one_line(arguments, message, capsys, tmp_path, monkeypatch):
@@ -308,8 +338,132 @@ def test_diagnose_says_what_is_near(capsys):
     assert "no file nowhere.h5" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x.csv", "x.csv is neither an .npz file nor a dataset of tino's: write your arrays with np.savez("),
+        ("x.npy", "x.npy holds one array: write your arrays with np.savez("),
+        ("array.npz", "array.npz holds one array, expected several: write your arrays with np.savez("),
+        ("csv.npz", "csv.npz is not a readable .npz file of plain arrays"),
+        ("own.zip", "own.zip looks like an .npz file: rename it"),
+    ],
+)
+def test_other_kinds_of_files_get_one_line(name, message, own_file, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.zeros((3, 4)))
+    (tmp_path / "x.csv").write_text("f,u\n1,2\n")
+    shutil.copy(tmp_path / "x.npy", tmp_path / "array.npz")
+    shutil.copy(tmp_path / "x.csv", tmp_path / "csv.npz")
+    shutil.copy(own_file, tmp_path / "own.zip")
+    for command in (["diagnose"], ["train"]):
+        assert run([*command, str(tmp_path / name), *(["tino"] if command == ["train"] else [])]) == 1
+        said = capsys.readouterr().err.strip()
+        assert message in said
+        assert "\n" not in said
+
+
 def test_a_problem_s_options_are_not_for_files(own_file, capsys):
     for command in (["diagnose"], ["train"]):
         model = ["tino"] if command == ["train"] else []
         assert run([*command, str(own_file), *model, "--n-t", "30"]) == 1
         assert "n_t, resolution and set apply to problems only" in capsys.readouterr().err
+
+
+# -- help ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_fits_80_columns_and_shows_no_empty_defaults(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        run([command, "--help"] if command else ["--help"])
+    text = answer(capsys)
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    assert "left out'" not in text
+    assert "(default: )" not in text
+    assert "(default: False)" not in text
+    assert ("(default: 500)" in text) == (command in ("train", "bench"))  # the others are shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["train", "--help"],
+        ["bench", "--help"],
+        ["--version"],
+        ["train", "duffing", "--epoch", "3"],
+        ["nope"],
+    ],
+)
+def test_help_and_wrong_calls_do_not_wait_for_torch(arguments):
+    """Nor for the other packages that take long to import."""
+    heavy = "torch", "h5py", "matplotlib", "numpy", "safetensors"
+    script = f"""
+import sys
+from tino.cli import run
+try:
+    run({arguments})
+except SystemExit:
+    pass
+print([name for name in {heavy} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stderr
+
+
+# -- options of a bench --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch, tmp_path):
+    """The training options of the first cell of a bench called like this."""
+    monkeypatch.chdir(tmp_path)
+    seen = []
+
+    def run_bench(todo, out, runs, options, config_of):
+        seen.append(config_of(todo[0]))
+        return [], {}
+
+    def ask(*arguments: str) -> tino.TrainConfig:
+        assert run(["bench", *arguments]) == 0
+        return seen[-1]
+
+    monkeypatch.setattr("tino.bench.run_bench", run_bench)
+    return ask
+
+
+def test_options_given_win_over_the_recipe_whatever_their_value(asked):
+    paper = ["--suite", "paper", "--problems", "fitting-time", "--models", "don"]
+    recipe = asked(*paper)
+    assert (recipe.weight_decay, recipe.epochs, recipe.precision, recipe.times) == (0.6, 600, "tf32", 0)
+    given = ["--weight-decay", "0", "--epochs", "500", "--precision", "float32", "--times", "32"]
+    plain = asked(*paper, *given)
+    assert (plain.weight_decay, plain.epochs, plain.precision, plain.times) == (0.0, 500, "float32", 32)
+    assert plain.lr == recipe.lr  # the others stay the recipe's
+    assert asked(*paper, "--lr=0.01", "--weight_decay=0").lr == 0.01
+
+
+def test_a_bench_of_one_s_own_has_the_general_defaults(asked):
+    own = ["--problems", "duffing", "--models", "don"]
+    assert asked(*own) == tino.TrainConfig()
+    assert asked(*own, "--compile", "--patience", "3", "--validation", "0.2") == tino.TrainConfig(
+        compile=True, patience=3, validation=0.2
+    )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_missing_gpu_ends_a_bench_at_once(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert run(["bench", "--suite", "paper", "--device", "cuda"]) == 1
+    said = capsys.readouterr().err.strip()
+    assert said.startswith("tino: device 'cuda' was asked for, but torch sees no GPU here")
+    assert "\n" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bench_has_seeds_not_a_seed(capsys):
+    """A --seed would be overridden by each cell's own."""
+    with pytest.raises(SystemExit) as left:
+        run(["bench", "--problems", "duffing", "--models", "don", "--seed", "3"])
+    assert left.value.code == 2
+    assert "--seeds" in capsys.readouterr().err

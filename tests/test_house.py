@@ -14,10 +14,11 @@ SOURCE = ROOT / "src" / "tino"
 
 # from left to right: a module imports only from rooms to its left (or from its own room)
 LINE = [
-    "version errors text devices environment files progress grids channels",
+    "version errors text devices environment files folders progress grids channels",
     "inputs",
     "solvers",
     "problems",
+    "options",
     "data",
     "generation",
     "sources",
@@ -41,7 +42,7 @@ LINE = [
     "report",
     "commands",
     "cli",
-    "__main__ __init__",
+    "__main__ __init__ public",
 ]
 PLACE = {room: place for place, rooms in enumerate(LINE) for room in rooms.split()}
 

@@ -1,11 +1,15 @@
 """Runs that are killed, resumed, shared between processes, and benched."""
 
+import fcntl
 import json
+import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -15,9 +19,16 @@ import tino
 from tino.bench import cells
 from tino.cli import run
 from tino.files import read_json
+from tino.folders import adopt, alone_in
 from tino.results import Cell
+from tino.runs import read_run, train_run
+from tino.sources import DataOptions, Source
+from tino.training.signals import stop_signals
 
 SMALL = ["--train", "24", "--test", "4", "--n-t", "40", "--batch-size", "8", "--times", "8", "--device", "cpu"]
+
+
+SMALL_DATA = DataOptions(train=24, test=4, n_t=40)
 
 
 def command(*arguments: str) -> list[str]:
@@ -63,7 +74,7 @@ def test_killed_at_random_and_resumed_to_the_same_bytes(cache, tmp_path):
     assert not (folder / "checkpoint.safetensors").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_keeps_the_state(number, cache, tmp_path, capfd):
     folder = tmp_path / "run"
     options = ["train", "duffing", "trtino", "--epochs", "100000", "--out", str(folder), "--save-every", "0"]
@@ -78,6 +89,166 @@ def test_a_signal_keeps_the_state(number, cache, tmp_path, capfd):
     assert "Traceback" not in said
     assert run([*options, *SMALL]) == 1  # without --resume nothing is overwritten
     assert "holds an unfinished run: resume it" in capfd.readouterr().err
+
+
+def test_a_closed_terminal_leaves_a_checkpoint(cache, tmp_path):
+    """Every later write to it fails, that of the progress bar too."""
+    folder = tmp_path / "run"
+    options = ["--epochs", "100000", "--out", str(folder), "--save-every", "1000"]
+    script = f"""
+import os, pty
+child, terminal = pty.fork()
+if child == 0:
+    os.execv({sys.executable!r}, {command("train", "duffing", "trtino", *options)})
+said = b""
+while b"steps/s" not in said:  # training has begun
+    said += os.read(terminal, 1000)
+os.close(terminal)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.stdout == f"{128 + signal.SIGHUP}\n", done.stderr
+    assert (folder / "checkpoint.safetensors").exists()
+
+
+def test_nohup_is_respected():
+    handler = signal.getsignal(signal.SIGHUP)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_signals(True):
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, handler)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_a_finished_run_is_not_overwritten_unless_forced(cache, tmp_path, capsys):
+    folder = tmp_path / "run"
+    train = ["train", "duffing", "tino", "--out", str(folder), *SMALL]
+    assert run([*train, "--epochs", "2"]) == 0
+    before = contents(folder)
+    capsys.readouterr()
+    assert run([*train, "--epochs", "3"]) == 1
+    assert "holds a finished run: use another --out, or --force to replace it" in capsys.readouterr().err
+    with pytest.raises(tino.TinoError, match="holds a finished run: use another folder, or force=True"):
+        train_run(Source("duffing"), "tino", folder, DataOptions(), tino.TrainConfig())
+    assert contents(folder) == before
+    assert run([*train, "--epochs", "3", "--force"]) == 0
+    assert read_run(folder).result.epochs == 3
+    assert set(contents(folder)) == set(before)  # figures too, and nothing else
+    assert not (folder / ".new").exists()
+
+
+def test_a_replacement_that_fails_leaves_the_old_run(cache, tmp_path, capsys):
+    folder = tmp_path / "run"
+    train = ["train", "duffing", "tino", "--out", str(folder), *SMALL, "--epochs", "2"]
+    assert run(train) == 0
+    before = contents(folder)
+    assert run([*train, "--force", "--lr", "1e30"]) == 1
+    assert contents(folder) == before
+
+
+def test_an_interrupted_replacement_goes_on(cache, tmp_path, capsys):
+    """The old run is whole until the new one is; --force --resume goes on with that."""
+    folder = tmp_path / "run"
+    train = ["train", "duffing", "trtino", "--optimizer", "adam", "--out", str(folder), *SMALL]
+    assert run([*train, "--epochs", "2"]) == 0
+    before = contents(folder)
+    longer = ["--epochs", "40", "--force", "--save-every", "0"]
+    child = subprocess.Popen([sys.executable, "-m", "tino", *train, *longer])
+    deadline = time.monotonic() + 60
+    while not (folder / ".new" / "checkpoint.safetensors").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.kill()
+    child.wait()
+    now = contents(folder)
+    now.pop(".lock", None)  # an empty file, which locks nothing any more
+    assert now == before
+    assert read_run(folder).result.epochs == 2
+    capsys.readouterr()
+    assert run([*train, *longer]) == 1
+    assert ".new holds an unfinished run: resume it" in capsys.readouterr().err
+    assert run([*train, "--epochs", "40", "--resume"]) == 1
+    assert "is finished: there is nothing to resume; the one to replace it is not" in capsys.readouterr().err
+    assert run([*train, *longer, "--resume"]) == 0
+    assert "resuming after step" in capsys.readouterr().err
+    assert read_run(folder).result.epochs == 40
+    assert set(contents(folder)) == set(before)
+    assert not (folder / ".new").exists()
+
+
+def test_a_replacement_killed_while_it_moves_in(cache, tmp_path):
+    """Reading the folder does the rest."""
+    for epochs in (2, 3):
+        config = tino.TrainConfig(epochs=epochs, batch_size=8, device="cpu")
+        train_run(Source("duffing"), "tino", tmp_path / str(epochs), SMALL_DATA, config)
+    expected, move = contents(tmp_path / "3"), os.replace
+    for moved in range(len(expected)):
+        folder = shutil.copytree(tmp_path / "2", tmp_path / f"killed-{moved}")
+        shutil.copytree(tmp_path / "3", folder / ".new")
+        left = iter(range(moved))
+
+        def killed(source, target, left=left):
+            next(left)
+            move(source, target)
+
+        with pytest.MonkeyPatch.context() as patched, suppress(StopIteration):
+            patched.setattr("os.replace", killed)
+            adopt(folder)
+        assert (folder / ".new" / "run.json").exists()
+        assert read_run(folder).result.epochs == 3
+        assert contents(folder) == expected
+
+
+def test_one_process_trains_in_a_folder(cache, tmp_path, capsys):
+    folder = tmp_path / "runs" / "duffing" / "tino-0"
+    script = f"""
+import time
+from pathlib import Path
+from tino.folders import alone_in
+with alone_in(Path({str(folder)!r})):
+    print("here", flush=True)
+    time.sleep(600)
+"""
+    other = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    assert other.stdout is not None
+    assert other.stdout.readline() == b"here\n"
+    train = ["train", "duffing", "tino", "--epochs", "2", "--out", str(folder), *SMALL]
+    for options in ([], ["--resume"], ["--force"]):
+        assert run([*train, *options]) == 1
+        assert f"another process trains in {folder}: wait for it" in capsys.readouterr().err
+    cell = ["bench", "--problems", "duffing", "--models", "tino", "--epochs", "2", *SMALL]
+    assert run([*cell, "--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]) == 1
+    assert "failed: another process trains in" in capsys.readouterr().err
+    other.kill()
+    other.communicate()
+    assert contents(folder) == {".lock": b""}  # which locks nothing any more
+    assert run(train) == 0
+    assert ".lock" not in contents(folder)
+
+
+def test_a_lock_that_was_just_removed_locks_nothing(tmp_path):
+    """A process may open the file before its holder removes it, and lock it after."""
+    folder, taken = tmp_path / "run", []
+    lock = fcntl.flock
+
+    def late(file, how):
+        if not taken:
+            (folder / ".lock").unlink()
+        taken.append(file)
+        lock(file, how)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fcntl.flock", late)
+        with alone_in(folder):
+            assert len(taken) == 2
+            patched.undo()
+            with pytest.raises(tino.TinoError, match="another process"), alone_in(folder):
+                pass
+    assert not folder.exists()  # nothing was written
 
 
 def test_two_processes_train_as_one(cache, tmp_path):

@@ -222,7 +222,7 @@ def test_a_latex_row_may_begin_with_a_bracket_or_a_star():
 
 
 def _run(folder: str, problem: str, model: str) -> Run:
-    return Run(Path(folder), Result.from_record(record(problem, model, 1.0), Path("run.json")), {}, [1.0], {})
+    return Run(Path(folder), Result.from_record(record(problem, model, 1.0), Path("run.json")), {}, [1.0], {}, {})
 
 
 def test_runs_of_one_model_are_told_apart_by_the_end_of_their_folder():

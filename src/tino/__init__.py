@@ -6,60 +6,27 @@ tino.fit(model, train)
 tino.evaluate(model, test), tino.certify(model, test)
 """
 
-from tino.certificates import Certificate, certify
-from tino.channels import Channel
-from tino.data import Dataset, load_dataset, save_dataset
-from tino.diagnosis import Diagnosis, diagnose
-from tino.errors import CertificateError, TinoError, TinoWarning
-from tino.evaluation import Scores, evaluate, predict
-from tino.generation import dataset, generate
-from tino.grids import Interval, Periodic, Point, TimeGrid, Triangle
-from tino.models.registry import MODELS, Model, build, register_model
-from tino.models.separable import Separable
-from tino.models.store import load
-from tino.operator import Operator, Properties, State
-from tino.problems import Problem, problem, problem_names
-from tino.sources import read_arrays
-from tino.training import History, TrainConfig, fit
-from tino.version import VERSION as __version__
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "MODELS",
-    "Certificate",
-    "CertificateError",
-    "Channel",
-    "Dataset",
-    "Diagnosis",
-    "History",
-    "Interval",
-    "Model",
-    "Operator",
-    "Periodic",
-    "Point",
-    "Problem",
-    "Properties",
-    "Scores",
-    "Separable",
-    "State",
-    "TimeGrid",
-    "TinoError",
-    "TinoWarning",
-    "TrainConfig",
-    "Triangle",
-    "__version__",
-    "build",
-    "certify",
-    "dataset",
-    "diagnose",
-    "evaluate",
-    "fit",
-    "generate",
-    "load",
-    "load_dataset",
-    "predict",
-    "problem",
-    "problem_names",
-    "read_arrays",
-    "register_model",
-    "save_dataset",
-]
+from tino.version import VERSION
+
+__version__ = VERSION
+
+if TYPE_CHECKING:
+    from tino.public import *  # noqa: F403
+    from tino.public import __all__ as __all__
+else:
+
+    def __getattr__(name: str) -> Any:
+        """A public name, fetched when it is first used: importing torch takes seconds, which ``tino --help`` saves."""
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module 'tino' has no attribute '{name}'")
+        public = import_module("tino.public")
+        if name not in ("__all__", *public.__all__):
+            raise AttributeError(f"module 'tino' has no attribute '{name}'")
+        globals()[name] = getattr(public, name)
+        return globals()[name]
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *import_module("tino.public").__all__})

@@ -4,13 +4,16 @@ OUT/NAME/MODEL-SEED.json is written when a cell is finished, so that a bench tha
 machines, runs each cell once. The runs themselves, with weights and checkpoints, are in another folder.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from tino.devices import pick_device
 from tino.errors import Stopped, TinoError
+from tino.files import check_writable
 from tino.models.registry import MODELS, model_entry
 from tino.paper import PAPER, recipe
 from tino.preview import write_preview
@@ -57,9 +60,8 @@ def paper_cells(
     return _shard(kept, shard)
 
 
-def paper_config(cell: Cell, asked: TrainConfig) -> TrainConfig:
-    """The recipe of the cell's table; options that differ from the general defaults override it."""
-    given = {key: value for key, value in asdict(asked).items() if value != getattr(TrainConfig(), key)}
+def paper_config(cell: Cell, given: Mapping[str, Any]) -> TrainConfig:
+    """The recipe of the cell's table; the given options of a ``TrainConfig`` override it, whatever their values."""
     if "optimizer" in given:
         given = {"lr": None, "weight_decay": 0.0, **given}  # this optimiser's own, not the recipe's
     return TrainConfig(**{**recipe(cell.problem, cell.model), **given})
@@ -97,9 +99,14 @@ def run_bench(
     """Run all cells that have no result yet, one by one -> all results, and why some cells failed."""
     if distributed.launched():
         raise TinoError("a bench runs its cells one by one in one process: give each process a shard, not torchrun")
+    for folder in (out, runs):
+        check_writable(folder)
+    configs = {cell: replace(config_of(cell), seed=cell.seed) for cell in todo}
+    for device in {config.device for config in configs.values()}:
+        pick_device(device)
     found, failed = [], {}
     for i, cell in enumerate(todo, 1):
-        path, config = out / cell.path, replace(config_of(cell), seed=cell.seed)
+        path, config = out / cell.path, configs[cell]
         try:
             if path.exists():
                 known = read_result(path)

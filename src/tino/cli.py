@@ -1,91 +1,100 @@
 """The command line: parse, call, print."""
 
+import io
 import os
+import re
+import shutil
 import sys
+import textwrap
 import warnings
-from pathlib import Path
-from typing import Annotated, Any, get_args
+from contextlib import redirect_stdout
+from typing import Annotated, Any, Union
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, subcommand
-from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from tino.commands.data import Diagnose, Generate, Problems, Show
 from tino.commands.models import Bench, Certify, Evaluate, Models, Report, Train
+from tino.commands.options import RULES
 from tino.errors import Stopped, TinoError, TinoWarning
+from tino.progress import StandardError
 from tino.text import visible
 from tino.version import VERSION
 
 ABOUT = """Learn how physical systems respond over time.
 
 A first run: 'tino train duffing trtino --epochs 50 --out runs/first', then 'tino report runs/first'."""
-
-
-Command = (
-    Annotated[Problems, subcommand("problems")]
-    | Annotated[Models, subcommand("models")]
-    | Annotated[Show, subcommand("show")]
-    | Annotated[Generate, subcommand("generate")]
-    | Annotated[Diagnose, subcommand("diagnose")]
-    | Annotated[Train, subcommand("train")]
-    | Annotated[Bench, subcommand("bench")]
-    | Annotated[Evaluate, subcommand("evaluate")]
-    | Annotated[Certify, subcommand("certify")]
-    | Annotated[Report, subcommand("report")]
-)
-
-
-TYPES = ConstructorRegistry()
-
-
-@TYPES.primitive_rule
-def _may_be_left_out(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
-    """An option such as ``int | None`` reads as INT in the help, not as {None}|INT."""
-    kinds = set(get_args(info.type))
-    kind = next((kind for kind in (int, float, str, Path) if kinds == {kind, type(None)}), None)
-    if kind is None:
-        return None
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=kind.__name__.upper(),
-        instance_from_str=lambda given: kind(given[0]),
-        is_instance=lambda value: value is None or isinstance(value, kind),
-        str_from_instance=lambda value: ["left out" if value is None else str(value)],
-    )
+COMMANDS = {
+    "problems": Problems,
+    "models": Models,
+    "show": Show,
+    "generate": Generate,
+    "diagnose": Diagnose,
+    "train": Train,
+    "bench": Bench,
+    "evaluate": Evaluate,
+    "certify": Certify,
+    "report": Report,
+}
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command -> the exit status: 0, 1 for a failed check, 2 for a wrong call, 130 for Ctrl-C."""
+    """Run one command -> the exit status: 0, 1 for a failed check, 2 for a wrong call, 128 + n for signal n."""
     if arguments == ["--version"]:
         print(f"tino {VERSION}")
         return 0
     with warnings.catch_warnings():
         warnings.showwarning = _one_line
         try:
-            command = tyro.cli(
-                Command,  # pyright: ignore
-                prog="tino",
-                description=ABOUT,
-                args=arguments or ["--help"],
-                config=(FlagCreatePairsOff,),
-                registry=TYPES,
-            )
-            command.run()
+            _read(arguments or ["--help"]).run()
         except BrokenPipeError:  # the reader of our output has enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except Stopped as error:
-            print(f"tino: {error}", file=sys.stderr)
+            _say(error)
             return error.status
+        except ModuleNotFoundError as error:
+            _say(f"the package '{error.name}' is missing: pip install {error.name}")
+            return 2
         except (TinoError, OSError) as error:
-            print(f"tino: {visible(str(error))}", file=sys.stderr)
+            _say(error)
             return 1
         except KeyboardInterrupt:
-            print("tino: stopped; nothing half-written is left, finished parts of a dataset are kept", file=sys.stderr)
+            _say("stopped; nothing half-written is left, finished parts of a dataset are kept")
             return 130
     return 0
 
 
+def _read(arguments: list[str]) -> Any:
+    """The command and its options; help and wrong calls are answered here, and end the program."""
+    commands = Union[tuple(Annotated[record, subcommand(name)] for name, record in COMMANDS.items())]  # noqa: UP007
+    said = io.TextIOWrapper(io.BytesIO(), encoding=sys.stdout.encoding, errors="replace")
+    said.isatty = sys.stdout.isatty  # for colours
+    try:
+        with redirect_stdout(said):
+            return tyro.cli(
+                commands,  # pyright: ignore
+                prog="tino",
+                description=ABOUT,
+                args=arguments,
+                config=(FlagCreatePairsOff,),
+                registry=RULES,
+            )
+    finally:
+        said.seek(0)
+        for line in said.read().replace("{" + ",".join(COMMANDS) + "}", "COMMAND ...").splitlines():
+            print(_fitted(line))
+
+
+def _fitted(line: str) -> str:
+    """The line in the terminal's width: tyro wraps what is in boxes, but not the texts above them."""
+    width = shutil.get_terminal_size().columns
+    return line if len(re.sub(r"\x1b\[[\d;]*m", "", line)) <= width else textwrap.fill(line, width)
+
+
+def _say(text: object) -> None:
+    print(f"tino: {visible(str(text))}", file=StandardError(), flush=True)
+
+
 def _one_line(message: Warning | str, category: type[Warning], *_: Any) -> None:
     """Our own warnings as one line; torch's and others' as they are."""
-    prefix = "note: " if issubclass(category, TinoWarning) else f"{category.__name__}: "
-    print(f"tino: {prefix}{visible(str(message))}", file=sys.stderr)
+    _say(f"{'note' if issubclass(category, TinoWarning) else category.__name__}: {message}")

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from tino.channels import INPUT, OUTPUT, Channels, channels_from_record, channels_record, check_channels
-from tino.errors import TinoError
+from tino.errors import TinoError, shown
 from tino.files import whole_file
 from tino.grids import Grid, TimeGrid, grid_from_record, grid_record
 from tino.progress import progress
@@ -167,6 +167,11 @@ def check_values(values: Tensor, name: str) -> None:
         bad = int((~finite).sum())
         first = int((~finite).nonzero()[0])
         raise TinoError(f"{name} has NaN or infinite values in {bad} of {len(values)} samples, first in {first}")
+
+
+def check_dataset(data: Any, name: str) -> None:
+    if not isinstance(data, Dataset):
+        raise TinoError(f"{name} is {shown(data)}, expected a tino.Dataset")
 
 
 def check_lengths(lengths: Tensor, samples: int, n_t: int) -> None:

@@ -21,7 +21,7 @@ from numpy.polynomial.legendre import legvander
 from torch import Tensor
 
 from tino.channels import channel_sizes
-from tino.data import Dataset
+from tino.data import Dataset, check_dataset
 from tino.errors import TinoError
 from tino.models.registry import model_to_begin_with
 from tino.pod import pod
@@ -109,6 +109,7 @@ def _percent(share: float) -> str:
 
 def diagnose(data: Dataset, seed: int = 0, show_progress: bool = True) -> Diagnosis:
     """Measure the three effects on at most 200 samples drawn with the seed, and name a model to begin with."""
+    check_dataset(data, "data")
     n_t = data.time.n if data.lengths is None else int(data.lengths.min())  # the times that all records have
     for (what, need), given in zip(FEWEST.items(), (len(data), n_t), strict=True):
         if given < need:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tino.data import Dataset, check_values
+from tino.data import Dataset, check_dataset, check_values
 from tino.devices import products
 from tino.errors import TinoError
 from tino.metrics import METRICS, PER_SAMPLE, Comparison
@@ -92,6 +92,7 @@ def _predicted(model: nn.Module, f: Tensor, ic: Tensor | None) -> Tensor:
 
 def evaluate(model: nn.Module, test: Dataset) -> Scores:
     """The errors of a model on a test set."""
+    check_dataset(test, "test")
     if isinstance(model, Operator):
         model.check_data(test)
         model.warn_if_far(test.rows(test.f), test.ic)  # only valid times

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -25,12 +26,14 @@ import torch
 
 from tino.data import DATA_FORMAT, SPLITS, Dataset, checksum, load_dataset, read_record
 from tino.devices import pick_device
-from tino.errors import TinoError, TinoWarning
-from tino.files import read_json, whole_file, write_json
+from tino.errors import TinoError, TinoWarning, of_kind
+from tino.files import check_writable, read_json, whole_file, write_json
 from tino.problems import Problem
 from tino.problems.refinement import BOUND, FINEST, Refinement, find_refinement, has_known_accuracy
 from tino.progress import Advance, progress
 from tino.version import VERSION
+
+OFTEN = 20  # output times between two reports of progress, unless a second has passed
 
 
 def cache_folder(folder: str | os.PathLike[str] | None = None) -> Path:
@@ -40,6 +43,8 @@ def cache_folder(folder: str | os.PathLike[str] | None = None) -> Path:
     if folder is None:
         base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         folder = Path(base) / "tino"
+    if not isinstance(folder, str | os.PathLike) or not str(folder):
+        raise TinoError(f"cache is {folder!r}, expected the name of a folder")
     return Path(folder).expanduser()
 
 
@@ -78,12 +83,17 @@ def generate(
     """
     if not isinstance(problem, Problem):
         raise TinoError(f"a dataset is made from a problem, got {problem!r}: pass tino.problem({problem!r})")
+    train, test = of_kind(train, int, "train"), of_kind(test, int, "test")
+    seed = of_kind(seed, int, "seed")
     if train < 1 or test < 1:
         raise TinoError(f"a dataset needs at least one training and one test pair, got {train} and {test}")
     if not 0 <= seed < 2**63:
         raise TinoError(f"the seed must be 0 or more (and below 2^63), got {seed}")
+    if not (isinstance(shard, tuple) and len(shard) == 2):
+        raise TinoError(f"the shard is {shard!r}, expected (i, n)")
     if not 1 <= shard[0] <= shard[1]:
         raise TinoError(f"the shard is {shard[0]}/{shard[1]}, expected i/n with 1 <= i <= n")
+    _check_memory(problem, max(train, test))
     for caution in problem.cautions():
         warnings.warn(f"{problem.name}: {caution}", TinoWarning, stacklevel=3)
     asked: dict[str, Any] = {"format": DATA_FORMAT, **problem.record(), "seed": seed, "train": train, "test": test}
@@ -101,6 +111,7 @@ def generate(
         if not known and (found := _read_refinement(path, held.get("refinement"))).error > BOUND:
             warnings.warn(f"{problem.name}: {found}", TinoWarning, stacklevel=3)
         return path
+    _check_disk(problem, train + test, path.parent)
     chunks = list(_chunks(problem, folder, {"train": train, "test": test}))
     mine = [chunk for i, chunk in enumerate(chunks) if i % shard[1] == shard[0] - 1]
     try:
@@ -135,6 +146,28 @@ def _read_refinement(path: Path, record: Any) -> Refinement:
         return Refinement(int(record["refine"]), float(record["error"]), float(record["unrefined"]))
     except (KeyError, TypeError, ValueError) as error:
         raise TinoError(f"{path} has a damaged record: delete it and generate it again") from error
+
+
+def _check_memory(problem: Problem, trajectories: int) -> None:
+    """An error before anything is allocated, if not even the inputs and outputs of one chunk fit into memory."""
+    numbers = problem.time.n * (problem.inputs.size + problem.outputs.size) * min(problem.chunk, trajectories)
+    needed, there = 12 * numbers, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # 8 to solve, 4 to save
+    if needed > there:
+        grids = f"{problem.time.n} times, {problem.inputs.size} + {problem.outputs.size} points"
+        sizes = f"{needed / 2**30:.3g} GiB of memory, this machine has {there / 2**30:.3g}"
+        raise TinoError(f"{problem.name} with {grids} needs {sizes}: use fewer points")
+
+
+def _check_disk(problem: Problem, trajectories: int, folder: Path) -> None:
+    """An error before anything is solved, if the folder cannot be written to or its disk cannot hold the data."""
+    check_writable(folder)
+    n_t = problem.time.n if problem.windows is None else problem.windows.count * problem.windows.length
+    needed = 2 * 4 * n_t * (problem.inputs.size + problem.outputs.size) * trajectories  # chunks, and the file
+    nearest = next(place for place in (folder, *folder.resolve().parents) if place.exists())
+    free = shutil.disk_usage(nearest).free
+    if needed > free:
+        sizes = f"{needed / 2**30:.3g} GiB, {free / 2**30:.3g} GiB are free"
+        raise TinoError(f"{folder} has no room for {trajectories} pairs of {problem.name}: they need {sizes}")
 
 
 @dataclass(frozen=True)
@@ -191,15 +224,16 @@ def _solve(
 ) -> None:
     """Draw forcings, solve, cut into windows if the problem has them, and save the chunk."""
     forcing = problem.law.sample(seed, SPLITS.index(chunk.split), chunk.indices).to(device)
-    often, part, ticks = 20, forcing.batch / (problem.time.n - 1), 0
+    part, ticks, told, last = forcing.batch / (problem.time.n - 1), 0, 0, time.monotonic()
 
     def tick() -> None:
-        nonlocal ticks
+        nonlocal ticks, told, last
         if stop.is_set():
             raise TinoError("stopped")
         ticks += 1
-        if ticks % often == 0 and ticks < problem.time.n:
-            advance(often * part)
+        if ticks < problem.time.n and (ticks - told >= OFTEN or time.monotonic() - last > 1):
+            advance((ticks - told) * part)
+            told, last = ticks, time.monotonic()
 
     with torch.no_grad():
         f, u = problem.sensors(forcing), problem.solve(forcing, refine, tick)
@@ -214,7 +248,7 @@ def _solve(
     kept = {name: np.ascontiguousarray(a.float().cpu().numpy()) for name, a in arrays.items()}
     with whole_file(chunk.path) as partial:
         partial.write_bytes(safetensors.numpy.save(kept))
-    advance(forcing.batch - min(ticks // often * often, problem.time.n - 1) * part if ticks else forcing.batch)
+    advance(forcing.batch - told * part)
 
 
 def _join(path: Path, problem: Problem, request: dict[str, Any], chunks: list[Chunk], show: bool) -> None:

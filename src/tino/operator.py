@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from tino.data import Dataset, check_values
-from tino.errors import TinoError
+from tino.errors import TinoError, shown
 from tino.files import whole_file, write_json
 from tino.frame import Frame, Framed
 
@@ -297,6 +297,8 @@ def _rows(memory: Any) -> int:
 
 def numbers(model: nn.Module, default: Tensor | None = None) -> Tensor:
     """A floating-point tensor of the model, for its device and dtype; the default if the model has none."""
+    if not isinstance(model, nn.Module):
+        raise TinoError(f"the model is {shown(model)}, expected a torch module, such as tino.build returns")
     found: Iterator[Tensor] = (v for v in chain(model.parameters(), model.buffers()) if v.is_floating_point())
     return next(found, torch.empty(0) if default is None else default)
 

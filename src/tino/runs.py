@@ -8,14 +8,19 @@ history.csv       loss by epoch                      scores.json         errors 
 certificate.json  causal, autonomous, at rest: measured
 example.safetensors   a test sample and its prediction
 run.json          the whole result in short; written last: its presence means that the run is finished
+
+A run that replaces a finished one is trained in .new inside the folder, and takes its place when it is finished too.
 """
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from tino.certificates import Certificate, certify
 from tino.data import Dataset
@@ -24,23 +29,21 @@ from tino.environment import device_name, environment, forget_peak_memory, peak_
 from tino.errors import TinoError
 from tino.evaluation import Scores, evaluate, samples_per_second
 from tino.files import check_writable, read_json, write_json, write_text
+from tino.folders import CHECKPOINT, FIGURES, NEW, RUN, adopt, alone_in, place_to_train
 from tino.models.registry import build, model_entry
 from tino.models.store import load
 from tino.operator import Operator
 from tino.preview import Preview, read_preview, take_preview, write_preview
 from tino.results import Result
 from tino.sources import DataOptions, Source, fingerprint
-from tino.training import History, TrainConfig, distributed, fit
+from tino.training import TrainConfig, distributed
 from tino.training.checkpoint import check_room
-from tino.training.loop import Log
+from tino.training.history import History
+from tino.training.loop import Log, fit
 
 RUN_FORMAT = 2  # of the folder
-CHECKPOINT = "checkpoint.safetensors"
 PREVIEW = "example.safetensors"
-WRITTEN_BY_A_RUN = (
-    *("scores.json", "certificate.json", "model.json", "model.safetensors", "history.csv"),
-    *(PREVIEW, "loss.png", "example.png"),
-)
+WRITTEN_BY_A_RUN = ("scores.json", "certificate.json", "model.json", "model.safetensors", "history.csv", PREVIEW)
 
 
 @dataclass(frozen=True)
@@ -111,35 +114,51 @@ def train_run(
     config: TrainConfig,
     resume: bool = False,
     log: Log | None = None,
+    force: bool = False,
 ) -> Run | None:
     """The whole pipeline for one model: dataset, model, training, scores, certificate, all saved in the folder.
 
-    Started by torchrun, the processes train together, and all but the first return None.
+    ``resume`` goes on from the folder's checkpoint, if there is one. ``force`` replaces a finished run, which stays
+    as it is until the new one is finished. Started by torchrun, the processes train together, and all but the first
+    return None.
     """
     with distributed.processes(config.device) as place:
         config = replace(config, device=place)
         device = pick_device(place)
         source.check(options)  # invalid input fails before data are made
         model_entry(model_name)
-        _check_folder(folder, resume)
-        train, test = distributed.first_then_others(lambda: source.load(options, config.seed, device))
-        asked = {
-            "source": source.place,
-            "options": options.options(),
-            "train": options.train,
-            "test": options.test,
-            "seed": config.seed,
-            "fingerprint": fingerprint(train),
-        }
-        return _train(train, test, model_name, folder, asked, config, resume, log)
+        check_writable(folder)
+        with _alone(folder, device):
+            where = place_to_train(folder, resume, force)
+            train, test = distributed.first_then_others(lambda: source.load(options, config.seed, device))
+            asked = {
+                "source": source.place,
+                "options": options.options(),
+                "train": options.train,
+                "test": options.test,
+                "seed": config.seed,
+                "fingerprint": fingerprint(train),
+            }
+            if not _train(train, test, model_name, where, asked, config, resume, log):
+                return None
+            adopt(folder)
+            return read_run(folder)
 
 
-def _check_folder(folder: Path, resume: bool) -> None:
-    check_writable(folder)
-    if resume and (folder / "run.json").exists():
-        raise TinoError(f"the run in {folder} is finished: there is nothing to resume")
-    if (folder / CHECKPOINT).exists() and not resume:
-        raise TinoError(f"{folder} holds an unfinished run: resume it, or delete {folder / CHECKPOINT}")
+@contextmanager
+def _alone(folder: Path, device: torch.device) -> Iterator[None]:
+    """The first process keeps strangers out of the folder, and finishes an interrupted replacement."""
+    refused = None
+    with ExitStack() as held:
+        if distributed.rank() == 0:
+            try:
+                held.enter_context(alone_in(folder))
+                adopt(folder)
+            except TinoError as error:
+                refused = error
+        if distributed.any_of(refused is not None, device):
+            raise refused or TinoError(f"the first process cannot train in {folder}")
+        yield
 
 
 def _train(
@@ -151,17 +170,15 @@ def _train(
     config: TrainConfig,
     resume: bool,
     log: Log | None,
-) -> Run | None:
+) -> bool:
+    """Train and write the run -> whether this process wrote it: the first of them does."""
     device, checkpoint = pick_device(config.device), folder / CHECKPOINT
     model = build(model_name, train, config.seed)
     size = 8 if config.precision == "float64" else 4
     check_room(folder, _parameters(model), config.optimizer, bool(config.average or config.validation), size)
     first = distributed.rank() == 0
     if first and not checkpoint.exists():
-        for old in (
-            "run.json",
-            *WRITTEN_BY_A_RUN,
-        ):  # of an earlier run here; without run.json it is not finished
+        for old in (*WRITTEN_BY_A_RUN, *FIGURES):  # of an earlier run here that did not finish
             (folder / old).unlink(missing_ok=True)
         about = {"format": RUN_FORMAT, "model": model_name, "training": asdict(config), "data": asked}
         write_json(folder / "config.json", about)
@@ -172,7 +189,7 @@ def _train(
     peak = peak_memory(device)
     seconds = max(time.perf_counter() - started, history.seconds[-1] if history.seconds else 0.0)
     if not first:
-        return None
+        return False
     model.save(folder)
     write_text(folder / "history.csv", history.csv())
     scores = evaluate(model, test)
@@ -187,9 +204,9 @@ def _train(
         "device": device_name(device),
     }
     result = _result(model, train, test, asked, config, history, scores, certificate, costs)
-    write_json(folder / "run.json", result.record())
+    write_json(folder / RUN, result.record())
     checkpoint.unlink(missing_ok=True)  # the run is complete without it
-    return read_run(folder)
+    return True
 
 
 def _parameters(model: Operator) -> int:
@@ -249,13 +266,17 @@ def _counts(train: Dataset, test: Dataset) -> dict[str, int]:
 
 def read_run(folder: Path) -> Run:
     """A finished run's records; run.json, the last file written, marks it as finished."""
-    if not (folder / "run.json").is_file():
+    if not (folder / RUN).is_file():
+        if (folder / NEW / RUN).is_file():
+            with alone_in(folder):
+                adopt(folder)
+            return read_run(folder)
         raise TinoError(f"no finished run in {folder}: expected a folder written by 'tino train'")
     config = _read(folder / "config.json", "data", "training")
     if config.get("format") != RUN_FORMAT:
         held = config.get("format", 1)
         raise TinoError(f"{folder} is a run of format {held}, this version reads format {RUN_FORMAT}: train it again")
-    result = Result.from_record(read_json(folder / "run.json"), folder / "run.json")
+    result = Result.from_record(read_json(folder / RUN), folder / RUN)
     scores = _read(folder / "scores.json", "mse")
     certificate = _read(folder / "certificate.json", "causal", "time_invariant")
     channels = scores.get("channels", {})

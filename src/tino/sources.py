@@ -18,51 +18,13 @@ from tino.data import Dataset, load_dataset, read_record
 from tino.errors import TinoError, unknown
 from tino.generation import dataset
 from tino.grids import Grid, Interval, Point, TimeGrid
-from tino.problems import Problem, problem, problem_names
+from tino.options import TEST, TRAIN, DataOptions
+from tino.problems import problem, problem_names
 
-TRAIN, TEST = 1000, 200  # pairs of a problem, if no numbers are given
 KNOWN = ("f", "u", "t", "ic", "lengths", "title")
 KNOWN += tuple(f"{name}_{what}" for name in ("f", "u") for what in ("points", "names", "units"))
+MAKE = "write your arrays with np.savez('mine.npz', f=..., u=..., t=...)"
 TEST_SHARE = 6  # one record in six of an .npz file is for the test
-
-
-@dataclass(frozen=True)
-class DataOptions:
-    """Which data: sizes of the sets, grids other than the paper's, and the cache folder."""
-
-    train: int | None = None
-    """Training pairs; 1000 for a problem, all remaining records of a file, if left out."""
-    test: int | None = None
-    """Test pairs; 200 for a problem, one record in six of an .npz file, all of a dataset's, if left out."""
-    n_t: int | None = None
-    """Points in time of a problem; the paper's number if left out."""
-    resolution: int | None = None
-    """Points along each axis of space of a problem; the paper's number if left out."""
-    set: tuple[str, ...] = ()
-    """Other options of a problem as name=value, such as boundary=frozen; docs/problems.md has them."""
-    cache: Path | None = None
-    """Folder for generated datasets; $TINO_CACHE, or else the user's cache folder, if left out."""
-
-    def options(self) -> dict[str, int | float | str]:
-        """The options that replace a problem's values."""
-        sizes = {"n_t": self.n_t, "resolution": self.resolution}
-        given: dict[str, int | float | str] = {key: value for key, value in sizes.items() if value is not None}
-        for text in self.set:
-            name, equals, value = text.partition("=")
-            if not (name and equals and value):
-                raise TinoError(f"options are given as name=value, such as boundary=frozen, got '{text}'")
-            given[name.replace("-", "_")] = _number(value)
-        return given
-
-    def problem(self, name: str) -> Problem:
-        return problem(name, **self.options())
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 @dataclass(frozen=True)
@@ -105,8 +67,8 @@ class Source:
             if path.suffix not in (".npz", ".h5"):
                 problem(self.text)  # raises an error that names the nearest one
             raise TinoError(f"no file {self.text}")
-        if path.suffix == ".npy":
-            raise TinoError(f"{self.text} holds one array, expected an .npz file: np.savez(path, f=..., u=..., t=...)")
+        if path.suffix not in (".npz", ".h5"):
+            _check_kind(path)
         if options.options():
             raise TinoError(f"n_t, resolution and set apply to problems only, {self.text} is a file")
 
@@ -129,6 +91,20 @@ class Source:
         sets = zip((train, test), (options.train, options.test), strict=True)
         train, test = (replace(_first(d, count), meta={**d.meta, **about}) for d, count in sets)
         return train, test
+
+
+def _check_kind(path: Path) -> None:
+    """An error unless the file is HDF5, which may have any name."""
+    if path.is_dir():
+        raise TinoError(f"{path} is a folder, expected a file or the name of a problem")
+    with open(path, "rb") as file:
+        start = file.read(8)
+    if start == b"\x89HDF\r\n\x1a\n":
+        return
+    if start.startswith(b"PK"):
+        raise TinoError(f"{path} looks like an .npz file: rename it to {path.name}.npz")
+    found = "holds one array" if start.startswith(b"\x93NUMPY") else "is neither an .npz file nor a dataset of tino's"
+    raise TinoError(f"{path} {found}: {MAKE}")
 
 
 def file_name(path: str) -> str:
@@ -208,14 +184,14 @@ def _read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         with open(path, "rb") as raw:
             file = np.load(raw, allow_pickle=False)
             if not isinstance(file, np.lib.npyio.NpzFile):
-                raise TinoError(f"{path} holds one array, expected several: np.savez(path, f=..., u=..., t=...)")
+                raise TinoError(f"{path} holds one array, expected several: {MAKE}")
             with file:
                 return {name: np.asarray(file[name]) for name in file.files}
     except FileNotFoundError:
         raise TinoError(f"no file {path}") from None
     except (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        reason = "it holds pickled objects, or is not an .npz file" if "pickle" in str(error) else str(error)
-        raise TinoError(f"{path} is not a readable .npz file of plain arrays: {reason}") from error
+        reason = "it holds objects, or is another kind of file" if "pickle" in str(error) else str(error)
+        raise TinoError(f"{path} is not a readable .npz file of plain arrays ({reason}): {MAKE}") from error
 
 
 def _numbers(path: Any, arrays: dict[str, np.ndarray], name: str) -> Tensor:

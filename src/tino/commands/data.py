@@ -9,17 +9,8 @@ from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from tino.commands.printing import empty_table, print_json, read_shard, say
-from tino.data import read_record
-from tino.devices import pick_device
-from tino.diagnosis import diagnose
 from tino.errors import TinoError
-from tino.files import whole_file
-from tino.generation import dataset, generate
-from tino.pod import CUT
-from tino.problems import problem, problem_names
-from tino.report.figures import draw_samples, png
-from tino.report.spectra import SHARES, pod_rows
-from tino.sources import TEST, TRAIN, DataOptions, Source, read_arrays
+from tino.options import TEST, TRAIN, DataOptions
 
 
 @dataclass(frozen=True)
@@ -30,6 +21,8 @@ class Problems:
     """Print JSON for scripts."""
 
     def run(self) -> None:
+        from tino.problems import problem, problem_names
+
         chosen = [problem(name) for name in problem_names()]
         if self.json:
             return print_json([{"title": one.title, "section": one.section, **one.record()} for one in chosen])
@@ -69,22 +62,32 @@ class Show:
             raise TinoError(f"samples is {self.samples}, expected 1 to 8")
         if self.pod < 0:
             raise TinoError(f"pod is {self.pod}, expected 0 or more")
+        from tino.devices import pick_device
+        from tino.files import check_writable, whole_file
+        from tino.generation import dataset
+        from tino.pod import CUT
+        from tino.report.figures import draw_samples, png
+        from tino.report.spectra import pod_rows
+
         chosen = DataOptions(n_t=self.n_t, resolution=self.resolution, set=self.set).problem(self.problem)
+        path = self.out or Path(f"{chosen.name}.png")
+        if path.is_dir():
+            raise TinoError(f"{path} is a folder, expected the name of a picture, such as {path / chosen.name}.png")
+        check_writable(path.parent)
         with tempfile.TemporaryDirectory() as folder:  # for a look, not for the cache
             count = max(self.samples, self.pod)
             train, _ = dataset(chosen, self.seed, count, 1, cache=folder, device=pick_device(self.device))
             picture = png(draw_samples(train.take(slice(self.samples))))
-            behind = train.take(slice(self.pod * len(train) // count))  # a trajectory may be cut into several pairs
-            rows = pod_rows(behind) if self.pod and train.outputs.shape else []
-        path = self.out or Path(f"{chosen.name}.png")
+            pairs = self.pod * len(train) // count  # a trajectory may be cut into several
+            rows = pod_rows(train.take(slice(pairs))) if self.pod and train.outputs.shape else []
         with whole_file(path) as part:
             part.write_bytes(picture)
         if self.json:
             return print_json({"picture": str(path), **chosen.record(), "pod": rows})
         say(f"{chosen.title}: {chosen.equation}", f"reference: {chosen.solver['name']}", f"picture: {path}")
         if rows:
-            pairs = f"{len(behind)} training pairs, which is also the most modes of (t, y) there can be"
-            print(f"\nPOD of {pairs}; modes with σ_i / σ_max < {CUT:g} are cut")
+            most = "which is also the most modes of (t, y) there can be"
+            print(f"\nPOD of {pairs} training pairs, {most}; modes with σ_i / σ_max < {CUT:g} are cut")
             _print_pod(rows)
 
 
@@ -105,6 +108,10 @@ class Generate:
     """Print JSON for scripts."""
 
     def run(self) -> None:
+        from tino.data import read_record
+        from tino.devices import pick_device
+        from tino.generation import generate
+
         chosen = self.data.problem(self.problem)
         device = pick_device(self.device)
         shard = read_shard(self.shard)
@@ -134,6 +141,9 @@ class Diagnose:
     """Print JSON for scripts."""
 
     def run(self) -> None:
+        from tino.diagnosis import diagnose
+        from tino.sources import Source, read_arrays
+
         source, options = Source(self.data), self.dataset
         if source.is_problem:  # 200 pairs are enough, and none are needed for a test
             options = replace(options, train=options.train or 200, test=options.test or 1)
@@ -147,6 +157,8 @@ class Diagnose:
 
 
 def _print_pod(rows: list[dict[str, Any]]) -> None:
+    from tino.report.spectra import SHARES
+
     table = empty_table("snapshots", "points", *[f"{100 * share:.7g} %" for share in SHARES], "kept", "lost")
     for row in rows:
         counts = [str(count) if count else "–" for count in row["modes_for_energy"].values()]

@@ -5,28 +5,21 @@ import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from tino.bench import cells, paper_cells, paper_config, run_bench
-from tino.certificates import certify
+from tino.commands.options import Given
 from tino.commands.printing import empty_table, print_json, read_shard, say
-from tino.devices import pick_device
 from tino.errors import Stopped, TinoError
-from tino.evaluation import evaluate
-from tino.metrics import METRICS
-from tino.models.family import Family
-from tino.models.registry import MODELS, Model
-from tino.report.bench_report import write_bench_report
-from tino.report.runs_report import write_figures, write_report
-from tino.report.tables import print_table
-from tino.results import Cell, holds_results, read_results
-from tino.runs import Run, labels, read_run, train_run
-from tino.sources import DataOptions, Source
-from tino.training import TrainConfig
-from tino.training.tensorboard import tensorboard_log
+from tino.options import DataOptions
+from tino.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    from tino.models.registry import Model
+    from tino.results import Cell
+    from tino.runs import Run
 
 
 @dataclass(frozen=True)
@@ -37,6 +30,8 @@ class Models:
     """Print JSON for scripts."""
 
     def run(self) -> None:
+        from tino.models.registry import MODELS
+
         if self.json:
             return print_json({name: _parts(model) for name, model in MODELS.items()})
         table = empty_table("model", "mixer", "basis", "time factor", "what it is")
@@ -66,20 +61,31 @@ class Train:
     dataset: OmitArgPrefixes[DataOptions] = field(default_factory=DataOptions)
     resume: bool = False
     """Resume from the checkpoint in the run folder, if there is one."""
+    force: bool = False
+    """Replace a finished run in the run folder; it stays as it is until the new one is finished."""
     tensorboard: bool = False
     """Also write the losses for TensorBoard, into RUN/tensorboard."""
     json: bool = False
     """Print JSON for scripts."""
 
     def run(self) -> None:
+        from tino.report.runs_report import write_figures
+        from tino.report.tables import print_table
+        from tino.runs import train_run
+        from tino.sources import Source
+        from tino.training.tensorboard import tensorboard_log
+
         source = Source(self.data)
         folder = self.out or Path("runs") / source.name / f"{self.model}-{self.training.seed}"
+        if (folder / "run.json").exists() and not (self.force or self.resume):
+            raise TinoError(f"{folder} holds a finished run: use another --out, or --force to replace it")
         first = int(os.environ.get("RANK", "0")) == 0
         with tensorboard_log(folder / "tensorboard" if self.tensorboard and first else None) as log:
             try:
-                done = train_run(source, self.model, folder, self.dataset, self.training, self.resume, log)
+                done = train_run(source, self.model, folder, self.dataset, self.training, self.resume, log, self.force)
             except Stopped as stopped:
-                raise Stopped(stopped.step, stopped.number, "--resume") from None
+                how = "--force --resume" if self.force else "--resume"
+                raise Stopped(stopped.step, stopped.number, how) from None
         if done is None:
             return None
         write_figures(done)
@@ -95,7 +101,7 @@ class Bench:
 
     suite: Literal["own", "paper"] = "own"
     """own: each model on each dataset; paper: the cells of the paper's tables with the recipe in docs/results.md.
-    Training options you set override the recipe; an option equal to its general default does not count as set."""
+    Training options you give override the recipe."""
     problems: Annotated[tuple[str, ...], arg(metavar="DATA [DATA ...]")] = ()
     """Names of problems, or your own files; with --suite paper, all of its problems if left out."""
     models: Annotated[tuple[str, ...], arg(metavar="MODEL [MODEL ...]")] = ()
@@ -109,13 +115,19 @@ class Bench:
     """Folder for the runs: weights, checkpoints, histories; runs/ followed by the name of OUT if left out."""
     shard: str = "1/1"
     """i/n runs every n-th cell beginning with the i-th, for several machines."""
-    training: OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
+    training: OmitArgPrefixes[Given] = field(default_factory=Given)
+    """Options of training; those of the recipe with --suite paper, unless given."""
     dataset: OmitArgPrefixes[DataOptions] = field(default_factory=DataOptions)
     json: bool = False
     """Print JSON for scripts."""
 
     def run(self) -> None:
+        from tino.bench import cells, paper_cells, run_bench
+        from tino.report.tables import print_table
+
         shard = read_shard(self.shard)
+        if not self.seeds:
+            raise TinoError("give --seeds one number or more")
         if self.suite == "paper":
             todo = paper_cells(self.problems, self.models, self.seeds, shard)
         elif self.problems and self.models:
@@ -139,8 +151,10 @@ class Bench:
             some = ", ".join(f"({cell})" for cell in list(failed)[:5]) + ", ..." * (len(failed) > 5)
             raise TinoError(f"{len(failed)} of {len(todo)} cells failed: {some}")
 
-    def _config(self, cell: Cell) -> TrainConfig:
-        return paper_config(cell, self.training) if self.suite == "paper" else self.training
+    def _config(self, cell: "Cell") -> TrainConfig:
+        from tino.bench import paper_config
+
+        return paper_config(cell, self.training) if self.suite == "paper" else TrainConfig(**self.training)
 
 
 @dataclass(frozen=True)
@@ -157,9 +171,15 @@ class Evaluate:
     """Print JSON for scripts."""
 
     def run(self) -> None:
+        from tino.devices import pick_device
+        from tino.evaluation import evaluate
+        from tino.metrics import METRICS
+        from tino.runs import read_run
+
+        device = pick_device(self.device)
         done = read_run(self.run_folder)
         _, test = done.data(self.cache)
-        scores = evaluate(done.model().to(pick_device(self.device)), test)
+        scores = evaluate(done.model().to(device), test)
         if self.json:
             return print_json(scores.record())
         errors = f"MSE {scores.mse_mean:.3e} ± {scores.mse_sd:.3e}, relative L2 {scores.rel_l2_mean:.3e}"
@@ -176,7 +196,7 @@ class Evaluate:
 class Certify:
     """Measure whether trained models are causal, autonomous and at rest, in float64."""
 
-    run_folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN")]
+    run_folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN", help_behavior_hint="(one or more)")]
     """Run folders written by 'tino train'."""
     seed: int = 0
     """Seed of the random inputs, changes and cuts."""
@@ -188,10 +208,13 @@ class Certify:
     """Print JSON for scripts."""
 
     def run(self) -> None:
-        answers = []
+        from tino.certificates import certify
+        from tino.devices import pick_device
+
+        device, answers = pick_device(self.device), []
         for done in _runs(self.run_folders):
             _, test = done.data(self.cache)
-            answers.append(certify(done.model().to(pick_device(self.device)), test, seed=self.seed))
+            answers.append(certify(done.model().to(device), test, seed=self.seed))
             if not self.json:
                 for line in str(answers[-1]).splitlines():
                     say(line)
@@ -203,7 +226,7 @@ class Certify:
 class Report:
     """Compare runs, or the results of a bench: print tables, and write a page with tables and figures."""
 
-    folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="FOLDER")]
+    folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="FOLDER", help_behavior_hint="(one or more)")]
     """Run folders written by 'tino train', or one folder of results written by 'tino bench', such as results/paper."""
     out: Path = Path("report")
     """Folder for index.html and its figures; for a bench also report.md and tables.tex."""
@@ -211,6 +234,14 @@ class Report:
     """Print JSON for scripts."""
 
     def run(self) -> None:
+        from tino.files import check_writable
+        from tino.report.bench_report import write_bench_report
+        from tino.report.runs_report import write_report
+        from tino.report.tables import print_table
+        from tino.results import holds_results, read_results
+        from tino.runs import labels
+
+        check_writable(self.out)
         of_a_bench = [folder for folder in self.folders if holds_results(folder)]
         if of_a_bench:
             if len(self.folders) > 1:
@@ -233,6 +264,8 @@ class Report:
 
 
 def _check_reportable(folder: Path) -> None:
+    from tino.results import holds_results
+
     if not (folder / "run.json").exists():
         above = folder.resolve().parent
         hint = f", such as {above}" if holds_results(above) else ""
@@ -240,7 +273,9 @@ def _check_reportable(folder: Path) -> None:
         raise TinoError(f"nothing to report in {folder}: expected {kinds}")
 
 
-def _parts(model: Model) -> dict[str, Any]:
+def _parts(model: "Model") -> dict[str, Any]:
+    from tino.models.family import Family
+
     built, about = model.builder, {"title": model.title, "equation": model.equation}
     if not isinstance(built, Family):
         return about
@@ -248,11 +283,13 @@ def _parts(model: Model) -> dict[str, Any]:
     return {"mixer": built.mixer.kind, "basis": built.basis.kind + of, "time_factor": built.time_factor, **about}
 
 
-def _runs(folders: tuple[Path, ...]) -> list[Run]:
+def _runs(folders: tuple[Path, ...]) -> "list[Run]":
+    from tino.runs import read_run
+
     if not folders:
         raise TinoError("name at least one folder, such as runs/duffing/tino-0")
     return [read_run(folder) for folder in folders]
 
 
-def _summary(done: Run) -> dict[str, Any]:
+def _summary(done: "Run") -> dict[str, Any]:
     return {"folder": str(done.folder), **done.result.record(), "certificate": done.certificate}

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from tino.data import Dataset
-from tino.errors import TinoError, unknown
+from tino.data import Dataset, check_dataset
+from tino.errors import TinoError, of_kind, shown, unknown
 from tino.operator import Operator
 from tino.seen import Seen
 from tino.text import check_text
@@ -43,13 +43,15 @@ MODELS: dict[str, Model] = {}
 
 def register_model(name: str, model: Model) -> None:
     """Register a model for ``build`` and ``load``, the command line, benches and the contract tests."""
-    check_text("model's name", name)
+    check_text("model's name", of_kind(name, str, "the name of a model"))
+    if not isinstance(model, Model):
+        raise TinoError(f"{name} is {shown(model)}, expected a tino.Model")
     MODELS[name] = model
 
 
 def model_entry(name: str) -> Model:
     """The entry of that name, or an error with the nearest known one."""
-    if name not in MODELS:
+    if of_kind(name, str, "the name of a model") not in MODELS:
         raise unknown("model", name, MODELS)
     return MODELS[name]
 
@@ -60,11 +62,10 @@ def build(name: str, train: Dataset, seed: int = 0, **options: Any) -> Operator:
     Options replace the builder's sizes, such as ``modes=64`` or ``first_lag=1`` for a delay.
     """
     builder = model_entry(name).builder
+    check_dataset(train, "train")
+    seed = of_kind(seed, int, "seed")
     if options:
-        known = [field.name for field in fields(builder)]  # pyright: ignore
-        if wrong := [option for option in options if option not in known]:
-            raise TinoError(f"{name} has no option '{wrong[0]}': it takes {', '.join(known)}")
-        builder = replace(builder, **options)  # pyright: ignore
+        builder = replace(builder, **_checked(name, builder, options))  # pyright: ignore
     for word, values in (("inputs", train.f), ("outputs", train.u)):
         if not values.any():
             raise TinoError(f"the {word} of {train.name} are all zero: there is nothing to learn from")
@@ -75,6 +76,20 @@ def build(name: str, train: Dataset, seed: int = 0, **options: Any) -> Operator:
     model.frame = replace(model.frame, seen=seen)
     model.check_data(train)
     return model
+
+
+def _checked(name: str, builder: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """The options as the types of the builder's fields; a size is 1 or more, unless it is 0 by default."""
+    known = {field.name: field for field in fields(builder)}
+    checked = {}
+    for option, value in options.items():
+        if option not in known:
+            raise TinoError(f"{name} has no option '{option}': it takes {', '.join(known)}")
+        checked[option] = of_kind(value, known[option].type, option)
+        least = 0 if getattr(builder, option) == 0 else 1
+        if type(checked[option]) is int and checked[option] < least:
+            raise TinoError(f"{option} is {value}, expected {least} or more")
+    return checked
 
 
 def model_to_begin_with(data: Dataset, causal: bool, autonomous: bool, at_rest: bool) -> str:

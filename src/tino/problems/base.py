@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tino.errors import TinoError, unknown
+from tino.errors import TinoError, of_kind, unknown
 from tino.grids import Grid, Periodic, TimeGrid, grid_record
 from tino.inputs import Forcing, InputLaw
 from tino.solvers.march import Tick
@@ -184,7 +184,7 @@ def is_tino_s_own(name: str) -> bool:
 
 def problem(name: str, **options: Any) -> Problem:
     """The problem with this name. Options (``n_t``, ``resolution``, ...) override the paper's values."""
-    if name not in _FACTORIES:
+    if of_kind(name, str, "the name of a problem") not in _FACTORIES:
         if name.endswith(".npz"):
             raise TinoError(f"{name} is a file, not a problem: read it with tino.read_arrays")
         raise unknown("problem", name, _FACTORIES)
@@ -200,7 +200,13 @@ def problem(name: str, **options: Any) -> Problem:
         if known[option].annotation is int and value != int(value):
             raise TinoError(f"{name}: {option} is {value!r}, expected a whole number")
     whole = {k: int(v) if known[k].annotation is int else v for k, v in options.items()}
-    return factory(name=name, **fixed, **whole)
+    try:
+        return factory(name=name, **fixed, **whole)
+    except (MemoryError, RuntimeError) as error:  # the second is torch's word for the first
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        given = ", ".join(f"{option} = {value}" for option, value in whole.items())
+        raise TinoError(f"{name} with {given} does not fit into memory: use fewer points") from error
 
 
 def problem_options(name: str) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 import math
 import re
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
-import torch
+from tino.errors import TinoError, of_kind
 
-from tino.data import Dataset
-from tino.errors import TinoError
+if TYPE_CHECKING:
+    from tino.data import Dataset
 
 RATES = {"soap": 1e-2, "adam": 2e-3, "adamw": 2e-3}  # the highest learning rate if none is given
 PRECISIONS = ("float32", "tf32", "bfloat16", "float64")
@@ -63,6 +63,11 @@ class TrainConfig:
         return ", ".join([f"{self.optimizer} at rate {self.rate:g}", *decay, length, times, self.precision])
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "device", str(self.device))  # a torch.device is as good
+        for one in fields(self):
+            object.__setattr__(self, one.name, of_kind(getattr(self, one.name), one.type, one.name))
+        if not 0 <= self.seed < 2**63:
+            raise TinoError(f"seed is {self.seed}, expected 0 or more (and below 2^63)")
         for name in ("epochs", "steps", "batch_size"):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -92,7 +97,7 @@ class TrainConfig:
     def budget_seconds(self) -> float | None:
         if self.budget is None:
             return None
-        found = re.fullmatch(r"(\d+(?:\.\d*)?)(s|m|h|)", str(self.budget).strip())
+        found = re.fullmatch(r"(\d+(?:\.\d*)?)(s|m|h|)", self.budget.strip())
         if not found or not float(found[1]) > 0:
             raise TinoError(f"budget is '{self.budget}', expected a time such as 60s, 5m or 1h")
         return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
@@ -102,7 +107,7 @@ class TrainConfig:
         """The highest learning rate."""
         return RATES[self.optimizer] if self.lr is None else self.lr
 
-    def batch(self, data: Dataset) -> int:
+    def batch(self, data: "Dataset") -> int:
         """Samples per step on this dataset."""
         paper = 200 if data.outputs.points.shape[1] <= 1 else 100
         return min(self.batch_size or paper, len(data))
@@ -112,32 +117,3 @@ class TrainConfig:
         if done < self.warmup:
             return self.rate * done / self.warmup
         return self.rate * 0.5 * (1 + math.cos(math.pi * (min(done, 1.0) - self.warmup) / (1 - self.warmup)))
-
-
-def make_optimizer(config: TrainConfig, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
-    """The optimiser of that name; on a GPU Adam's rate is stored there, so that a captured step can read it."""
-    rate: float | torch.Tensor = config.rate
-    if config.optimizer in ("adam", "adamw"):
-        on_gpu = parameters[0].is_cuda
-        if on_gpu:
-            rate = torch.tensor(config.rate, device=parameters[0].device)
-        decay = config.weight_decay if config.optimizer == "adamw" else 0.0
-        return torch.optim.AdamW(parameters, lr=rate, weight_decay=decay, fused=True, capturable=on_gpu)
-    from pytorch_optimizer import SOAP  # imported here, so that everything else runs without it
-
-    return SOAP(
-        parameters,
-        lr=config.rate,
-        betas=(0.95, 0.95),
-        weight_decay=config.weight_decay,
-        precondition_frequency=10,
-        max_precondition_dim=256,  # wider sides have no factor: it would cost more than the step
-    )
-
-
-def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    for group in optimizer.param_groups:
-        if isinstance(group["lr"], torch.Tensor):
-            group["lr"].fill_(rate)
-        else:
-            group["lr"] = rate

@@ -76,3 +76,8 @@ def all_see(path: Path, device: torch.device) -> bool:
     if 0 < seeing < size():
         raise TinoError(f"{path} is seen by {seeing} of {size()} processes: share the run folder")
     return seeing > 0
+
+
+def any_of(flag: bool, device: torch.device) -> bool:
+    """Whether it holds for one of the processes or more."""
+    return bool(summed(torch.tensor(float(flag), device=device)))

@@ -12,16 +12,17 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from tino.data import Dataset
+from tino.data import Dataset, check_dataset
 from tino.devices import pick_device, products
-from tino.errors import Stopped, TinoError
+from tino.errors import Stopped, TinoError, shown
 from tino.operator import Operator, model_name, numbers
 from tino.progress import Advance, progress
 from tino.seen import check_sizes
 from tino.training import distributed
-from tino.training.config import TrainConfig, set_rate
+from tino.training.config import TrainConfig
 from tino.training.history import History
 from tino.training.objective import Objective
+from tino.training.optimizer import set_rate
 from tino.training.signals import stop_signals
 from tino.training.state import Training
 from tino.training.step import Step
@@ -37,16 +38,20 @@ def fit(
     train: Dataset,
     config: TrainConfig | None = None,
     show_progress: bool = True,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     resume: bool = False,
     log: Log | None = None,
 ) -> History:
     """Train the model on the dataset, in place: in closed form where possible, then by minimising the MSE.
 
-    With a ``checkpoint`` file the state is saved there every ``save_every`` seconds, and on Ctrl-C or SIGTERM;
+    With a ``checkpoint`` file the state is saved there every ``save_every`` seconds, and on Ctrl-C, SIGTERM or SIGHUP;
     ``resume`` continues from it and ends with the same weights as an uninterrupted run (on a CPU, to the bit).
     """
-    config = config or TrainConfig()
+    config = TrainConfig() if config is None else config
+    if not isinstance(config, TrainConfig):
+        raise TinoError(f"config is {shown(config)}, expected a tino.TrainConfig, such as tino.TrainConfig(epochs=100)")
+    check_dataset(train, "train")
+    checkpoint = None if checkpoint is None else Path(checkpoint)
     device = pick_device(config.device)
     check_sizes(train)
     if isinstance(model, Operator):

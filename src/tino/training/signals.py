@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a wish to stop, heard when a step is done."""
+"""Ctrl-C, SIGTERM and SIGHUP (the terminal is gone) as a wish to stop, heard when a step is done."""
 
 import signal
 import threading
@@ -19,7 +19,10 @@ def stop_signals(active: bool) -> Iterator[list[int]]:
             raise KeyboardInterrupt
         asked.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # nohup: the run is to outlive its terminal
+        numbers.remove(signal.SIGHUP)
+    before = {number: signal.signal(number, note) for number in numbers}
     try:
         yield asked
     finally:

@@ -14,10 +14,11 @@ from tino.operator import Operator, Records, model_name
 from tino.training import distributed
 from tino.training.batches import draws, split
 from tino.training.checkpoint import read_checkpoint, write_checkpoint
-from tino.training.config import TrainConfig, make_optimizer
+from tino.training.config import TrainConfig
 from tino.training.cuda import make_step
 from tino.training.history import History
 from tino.training.objective import objective
+from tino.training.optimizer import make_optimizer
 from tino.training.step import Step
 from tino.training.weights import ResultWeights
 
