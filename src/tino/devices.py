@@ -15,7 +15,7 @@ def pick_device(name: str | torch.device) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         raise TinoError(f"no device '{name}', expected auto, cpu or cuda") from None
     if device.type not in ("cpu", "cuda"):
         raise TinoError(f"tino runs on cpu or cuda, not on '{name}'")

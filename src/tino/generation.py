@@ -17,19 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import safetensors
 import safetensors.numpy
 import torch
 
-from tino.data import DATA_FORMAT, SPLITS, Dataset, checksum, load_dataset, read_record
+from tino.data import DATA_FORMAT, SPLITS, Dataset, load_dataset, new_file, read_record
 from tino.devices import pick_device
 from tino.errors import TinoError, TinoWarning
-from tino.files import whole_file
+from tino.files import STAMP, check_stamp, stamp, whole_file
 from tino.problems import Problem
 from tino.progress import Advance, progress
-from tino.version import VERSION
 
 
 def cache_folder(folder: str | os.PathLike[str] | None = None) -> Path:
@@ -54,7 +52,12 @@ def dataset(
     """The training and test sets of a problem: generated once, then read from the cache."""
     path = generate(problem, seed, train, test, cache, device, show_progress)
     assert path is not None  # a single shard makes the whole file
-    return load_dataset(path)
+    try:
+        return load_dataset(path)
+    except TinoError as error:
+        _forget(path, str(error))
+        generate(problem, seed, train, test, cache, device, show_progress)
+        return load_dataset(path)
 
 
 def generate(
@@ -67,7 +70,7 @@ def generate(
     show_progress: bool = True,
     shard: tuple[int, int] = (1, 1),
 ) -> Path | None:
-    """Generate the dataset's file unless it exists -> its path.
+    """Generate the dataset's file unless it exists -> its path. A damaged one is made again, with a warning.
 
     With ``shard=(i, n)``, make only every n-th chunk, starting with the i-th. The shard that finds all chunks complete
     joins them into the file; the others return None.
@@ -88,11 +91,14 @@ def generate(
     path = cache_folder(cache) / f"{problem.name}-{train}+{test}-seed{seed}-{mark}.h5"
     folder = path.with_suffix(".chunks")
     if path.exists():
-        held = read_record(path)
-        if {key: held.get(key) for key in request} != request:
-            raise TinoError(f"{path} does not hold the data its name says: move it away to generate it again")
-        shutil.rmtree(folder, ignore_errors=True)
-        return path
+        try:
+            held = read_record(path)
+            if {key: held.get(key) for key in request} != request:
+                raise TinoError(f"{path} does not hold the data its name says")
+            shutil.rmtree(folder, ignore_errors=True)
+            return path
+        except TinoError as error:
+            _forget(path, str(error))
     chunks = list(_chunks(problem, folder, {"train": train, "test": test}))
     mine = [chunk for i, chunk in enumerate(chunks) if i % shard[1] == shard[0] - 1]
     try:
@@ -106,6 +112,15 @@ def generate(
         return None  # other shards are still running
     shutil.rmtree(folder, ignore_errors=True)
     return path
+
+
+def _forget(path: Path, reason: str) -> None:
+    """Remove a file that the cache cannot use, with a warning."""
+    warnings.warn(f"{reason}; it is made again now", TinoWarning, stacklevel=4)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise TinoError(f"cannot remove {path}: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True)
@@ -178,7 +193,9 @@ def _solve(
         arrays["ic"] = arrays["u"][:, 0]
     kept = {name: np.ascontiguousarray(a.float().cpu().numpy()) for name, a in arrays.items()}
     with whole_file(chunk.path) as partial:
-        partial.write_bytes(safetensors.numpy.save(kept))
+        partial.write_bytes(safetensors.numpy.save(kept, STAMP))
+        with open(partial, "rb+") as file:
+            stamp(file)
     advance(forcing.batch - min(ticks // often * often, problem.time.n - 1) * part if ticks else forcing.batch)
 
 
@@ -192,7 +209,7 @@ def _join(path: Path, problem: Problem, request: dict[str, Any], chunks: list[Ch
     if problem.windows is not None:
         shapes["ic"] = (problem.outputs.size,)
     digest = hashlib.sha256()
-    with whole_file(path) as part, h5py.File(part, "w") as file, progress("joining", len(chunks), show) as advance:
+    with new_file(path) as (file, record), progress("joining", len(chunks), show) as advance:
         arrays = {
             split: {k: file.create_dataset(f"{split}/{k}", (n * samples, *s), "f4") for k, s in shapes.items()}
             for split, n in ((split, request[split]) for split in SPLITS)
@@ -205,16 +222,12 @@ def _join(path: Path, problem: Problem, request: dict[str, Any], chunks: list[Ch
             for values in forcing.params.values():
                 digest.update(values.numpy().tobytes())
             advance(1)
-        record = {
-            **request,
-            "version": VERSION,
-            "parameters_sha256": digest.hexdigest(),  # the same on every machine
-            "checksum": checksum(file),  # of the arrays; differs on a GPU, which rounds differently
-        }
-        file.attrs["tino"] = json.dumps(record, ensure_ascii=False)
+        # the same on every machine, unlike the checksum of the arrays: a GPU rounds differently
+        record |= {**request, "parameters_sha256": digest.hexdigest()}
 
 
 def _read(chunk: Chunk) -> dict[str, np.ndarray]:
+    check_stamp(chunk.path, "delete it and generate again")
     try:
         return safetensors.numpy.load_file(chunk.path)
     except (OSError, safetensors.SafetensorError) as error:
