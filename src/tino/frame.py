@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tino.channels import INPUT, OUTPUT, Channels
 from tino.data import Dataset, Signals, grids_from_record, grids_record
-from tino.errors import TinoError, TinoWarning
+from tino.errors import TinoError, TinoWarning, in_short, whole
 from tino.grids import Grid, Periodic, TimeGrid
 
 ON_GRID = 1e-4  # of a step: a time this close to a grid time counts as one, in float32 too
@@ -44,7 +44,12 @@ class Frame(Signals):
 
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> "Frame":
-        return Frame(**{**record, **grids_from_record(record)})
+        frame = Frame(**{**record, **grids_from_record(record)})
+        whole("state", frame.state, 0)
+        for name in (frame.model, frame.problem):
+            if not isinstance(name, str):
+                raise TinoError(f"a model or a problem is named {in_short(repr(name), 40)}, expected text")
+        return frame
 
     # -- checks --------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ f is (b, t, m), u is (b, t, x), ic is (b, k); m and x count all channels at all 
 operator implements the abstract methods; if it is causal, ``rest`` and ``_step`` too.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,11 +25,11 @@ from torch import Tensor, nn
 
 from tino.data import Dataset, check_values
 from tino.errors import TinoError
-from tino.files import whole_file, write_json
+from tino.files import whole_file, write_sealed
 from tino.frame import Frame
 
 WEIGHTS, RECORD = "model.safetensors", "model.json"
-MODEL_FORMAT = 5  # the frame with its channels, and every size of every part
+MODEL_FORMAT = 6  # the frame with its channels, every size of every part, and checksums
 
 
 @dataclass(frozen=True)
@@ -271,12 +272,14 @@ class Operator(nn.Module, ABC):
         return f.to(at), None if ic is None else ic.to(at), f.device
 
     def save(self, folder: str | Path) -> None:
-        """Write the weights, then the record that names them, each whole or not at all; ``tino.load`` reads both."""
+        """Write the weights, then the record with their checksum, each whole or not at all, for ``tino.load``."""
         tensors = {name: t.detach().cpu().contiguous() for name, t in self.state_dict().items()}
+        raw = safetensors.torch.save(tensors)
         with whole_file(Path(folder) / WEIGHTS) as part:
-            part.write_bytes(safetensors.torch.save(tensors))
+            part.write_bytes(raw)
         record = {"frame": self.frame.record(), "sizes": self.record(), "normalisation": self.normalisation()}
-        write_json(Path(folder) / RECORD, {"format": MODEL_FORMAT, **record})
+        weights = {"weights_sha256": hashlib.sha256(raw).hexdigest()}
+        write_sealed(Path(folder) / RECORD, {"format": MODEL_FORMAT, **record, **weights})
 
 
 def _rows(memory: Any) -> int:
