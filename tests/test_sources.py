@@ -197,6 +197,17 @@ def test_an_npz_that_unpacks_to_far_more_than_its_size_is_refused(write):
         tino.read_arrays(path)
 
 
+def test_a_damaged_list_of_arrays_hides_none(write):
+    """One byte, the length of a comment, and what follows in the list of a zip file is gone: here the lengths."""
+    path = write(**arrays(lengths=np.full(12, 20)))
+    raw = path.read_bytes()
+    place = raw.rindex(b"PK\x01\x02", 0, raw.rindex(b"PK\x01\x02")) + 32
+    path.write_bytes(raw[:place] + b"\xff" + raw[place + 1 :])
+    assert "lengths.npy" not in zipfile.ZipFile(path).namelist()
+    with pytest.raises(tino.TinoError, match="its list of arrays is damaged"):
+        tino.read_arrays(path)
+
+
 def test_big_endian_numbers_are_read(write):
     plain = arrays()
     data = tino.read_arrays(write(**{name: values.astype(">f8") for name, values in plain.items()}))

@@ -50,8 +50,8 @@ def write_preview(path: Path, kept: Preview) -> None:
     arrays = {"f": data.f, "u": data.u, "prediction": kept.prediction}
     about = {"sample": kept.sample, **grids_record(data)}
     with whole_file(path) as part:
-        kept_as = {"example": json.dumps(about), **STAMP}
-        save_file({k: v.float().contiguous() for k, v in arrays.items()}, part, kept_as)
+        metadata = {"preview": json.dumps(about), **STAMP}
+        save_file({k: v.float().contiguous() for k, v in arrays.items()}, part, metadata)
         with open(part, "rb+") as file:
             stamp(file)
 
@@ -61,9 +61,9 @@ def read_preview(path: Path) -> Preview:
         with safe_open(path, "pt") as file:
             f, u, prediction = (file.get_tensor(name) for name in ("f", "u", "prediction"))
             metadata = file.metadata() or {}
-        if set(metadata) != {"example"}:  # older ones have no checksum
+        if not (old := set(metadata) == {"example"}):  # older files have no checksum, and another name for this
             check_stamp(path, "train again")
-        about = parse_json(metadata["example"])
+        about = parse_json(metadata["example" if old else "preview"])
         kept = Preview(Dataset(f, u, **grids_from_record(about)), prediction, whole("sample", about["sample"], 0))
         if prediction.shape != u.shape or len(u) != 1:
             raise ValueError(f"u has shape {tuple(u.shape)}, its prediction {tuple(prediction.shape)}")

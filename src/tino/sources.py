@@ -7,7 +7,7 @@ import re
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -212,7 +212,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
                 raise TinoError(f"{path} holds one array, expected several: np.savez(path, f=..., u=..., t=...)")
             with file:
                 assert file.zip is not None
-                _check_claims(file.zip, os.fstat(raw.fileno()).st_size)
+                _check_claims(file.zip, raw)
                 return {name: np.asarray(file[name]) for name in file.files}
     except FileNotFoundError:
         raise TinoError(f"no file {path}") from None
@@ -223,8 +223,14 @@ def _read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         raise TinoError(f"{path} is not a readable .npz file of plain arrays: {reason}") from error
 
 
-def _check_claims(file: zipfile.ZipFile, size: int) -> None:
-    """Before anything is unpacked: a damaged or forged file may claim more than it holds, or than a memory holds."""
+def _check_claims(file: zipfile.ZipFile, raw: BinaryIO) -> None:
+    """Before anything is unpacked: a damaged or forged file may list fewer arrays than it has, or claim more than it
+    holds, or than a memory holds."""
+    size = raw.seek(0, os.SEEK_END)
+    raw.seek(max(0, size - 2**16))
+    end = raw.read().rpartition(b"PK\x05\x06")[2]  # zip's last record: it counts the members, which zipfile ignores
+    if int.from_bytes(end[6:8], "little") not in (len(file.infolist()), 2**16 - 1):
+        raise ValueError("its list of arrays is damaged")
     if (total := sum(member.file_size for member in file.infolist())) > max(UNPACKED, 200 * size):
         raise ValueError(f"it unpacks to {total / 2**30:.0f} GiB, more than 200 times its own size")
     for member in file.infolist():
