@@ -12,7 +12,8 @@ DEMO := --epochs 40 --batch-size 50 --times 32
 help:
 	@echo "make demo     Burgers' equation: data, two models, table and page (4 minutes on 2 cores)"
 	@echo "make test     lint, types and tests (under 10 minutes)"
-	@echo "make verify   committed results and the long checks; writes results/verify.json and benchmarks/results/kills.json"
+	@echo "make verify   committed results and the long checks; writes results/verify.json and, in benchmarks/results,"
+	@echo "              kills.json and fuzz.json (100 000 damaged files)"
 	@echo "make clean    remove the virtual environment, runs and caches of tools"
 
 $(VENV)/bin/python:
@@ -50,6 +51,7 @@ verify: $(VENV)/.dev
 	$(BIN)/python -m pytest benchmarks/test_committed.py
 	$(BIN)/python benchmarks/verify.py
 	$(BIN)/python benchmarks/kills.py
+	$(BIN)/python benchmarks/fuzz.py
 
 clean:
 	rm -rf $(VENV) runs build dist .pytest_cache .ruff_cache .hypothesis

@@ -124,6 +124,15 @@ def test_results_are_as_good_as_the_paper_s_and_in_its_order_but_where_the_docs_
         assert f"- **{problem}" in prose, f"docs/results.md does not explain {problem}"
 
 
+def test_no_damaged_or_forged_file_was_accepted():
+    benchmark = script("fuzz")
+    found = json.loads(benchmark.RESULTS.read_text())
+    assert found["mutations"] == sum(found["total"].values()) == 100_000
+    assert set(found["targets"]) == {target.name for target in benchmark.TARGETS}
+    assert [found["total"][how] for how in benchmark.BAD] == [0, 0, 0, 0]
+    assert found["memory_largest_bytes"] <= found["memory_bound_bytes"] == benchmark.MEMORY
+
+
 def test_what_was_asked_of_the_costs_is_met():
     """The bars that these results were measured for."""
     results = {path.stem: json.loads(path.read_text()) for path in (ROOT / "benchmarks" / "results").glob("*.json")}

@@ -1,6 +1,7 @@
 """Datasets: reproducible to the byte, written whole, and clear about what is wrong with a file."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ from conftest import small_problem
 
 import tino
 from tino.data import load_dataset, read_record
+from tino.files import sealed
 from tino.generation import cache_folder, generate
 
 
@@ -89,54 +91,143 @@ def test_second_call_reads_the_cache(tmp_path):
     assert path.stat().st_mtime_ns == before
 
 
+def edited(how: str):
+    """What another program may do to an HDF5 file."""
+
+    def big_endian(file):
+        values = file["train/u"][()]
+        del file["train/u"]
+        file["train/u"] = values.astype(">f4")
+
+    def text(file):
+        del file["train/u"]
+        file["train/u"] = np.full((5, 24, 24), "a", dtype="S1")
+
+    def bomb(file):
+        del file["train/u"]
+        file.create_dataset("train/u", (10**6, 10**6), "f4", compression="gzip", fillvalue=1.0)
+
+    edits = {
+        "a number changed": lambda file: file["train/u"].write_direct(np.ones((5, 24, 24), "f4")),
+        "an array missing": lambda file: file.__delitem__("test"),
+        "an extra group": lambda file: file.create_group("train/more"),
+        "links in a circle": lambda file: file.__setitem__("train/again", h5py.SoftLink("/train/again")),
+        "a link to another file": lambda file: file.__setitem__("train/ic", h5py.ExternalLink("/etc/passwd", "/")),
+        "big-endian": big_endian,
+        "text": text,
+        "a compression bomb": bomb,
+        "other data": lambda file: file.attrs.modify("tino", json.dumps({"format": 2, "seed": 7})),
+        "an older format": lambda file: None,
+    }
+    return edits[how]
+
+
 def damage(path: Path, how: str) -> None:
     data = path.read_bytes()
     if how == "cut in half":
         path.write_bytes(data[: len(data) // 2])
     elif how == "empty":
         path.write_bytes(b"")
-    elif how == "text":
+    elif how == "no dataset":
         path.write_text("not a dataset")
-    elif how == "a number changed":
-        with h5py.File(path, "r+") as file:
-            file["train/u"][0, 0, 0] += 1.0  # pyright: ignore
-    elif how == "an array missing":
-        with h5py.File(path, "r+") as file:
-            del file["test"]
+    elif how == "a bit flipped":
+        with h5py.File(path) as file:
+            place = file["train/u"].id.get_offset() + 4001  # pyright: ignore
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+    elif how == "a later end":  # of the time grid, in the record that is read
+        assert data.count(b'"stop": 4.0') == 2
+        path.write_bytes(data.replace(b'"stop": 4.0', b'"stop": 7.0'))
     elif how == "foreign":
         with h5py.File(path, "w") as file:
             file["tensor"] = np.zeros(3)
-    elif how == "other data":
+    else:
         with h5py.File(path, "r+") as file:
-            record = json.loads(str(file.attrs["tino"]))
-            file.attrs["tino"] = json.dumps({**record, "seed": 7})
-    elif how == "a later format":
-        with h5py.File(path, "r+") as file:
-            file.attrs["tino"] = json.dumps({"format": 99})
+            edited(how)(file)
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        "cut in half",
-        "empty",
-        "text",
-        "a number changed",
-        "an array missing",
-        "foreign",
-        "other data",
-        "a later format",
-    ],
-)
+WAYS = "cut in half, empty, no dataset, a bit flipped, a later end, foreign, a number changed, an array missing"
+WAYS += ", an extra group, links in a circle, a link to another file, big-endian, text, a compression bomb, other data"
+WAYS += ", an older format"
+
+
+@pytest.mark.parametrize("how", WAYS.split(", "))
 def test_a_damaged_or_foreign_file_gets_one_line_and_is_left_alone(how, tmp_path):
     path = make(tmp_path)
     damage(path, how)
     left = path.read_bytes()
-    with pytest.raises(tino.TinoError) as caught:
-        tino.dataset(small_problem("burgers-0.1"), 0, 5, 3, cache=tmp_path, show_progress=False)
+    with pytest.raises(tino.TinoError, match="generate it again") as caught:
+        load_dataset(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert path.read_bytes() == left
+
+
+@pytest.mark.parametrize("how", ["cut in half", "a bit flipped", "a later end", "foreign", "a number changed"])
+def test_a_damaged_file_of_the_cache_is_made_again_with_a_note(how, tmp_path):
+    path = make(tmp_path)
+    whole = path.read_bytes()
+    damage(path, how)
+    with pytest.warns(tino.TinoWarning, match=r"\.h5 .*; it is made again now"):
+        train, _ = tino.dataset(small_problem("burgers-0.1"), 0, 5, 3, cache=tmp_path, show_progress=False)
+    assert path.read_bytes() == whole
+    assert torch.equal(train.u, load_dataset(path)[0].u)
+
+
+def forge(path: Path, change) -> None:
+    """Change the record and the places of the arrays, under a fresh checksum."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[-16:-8], "little")
+    tail = json.loads(data[-16 - size : -16])
+    del tail["sha256"]
+    change(tail)
+    text = json.dumps(sealed(tail)).encode()
+    path.write_bytes(data[: -16 - size] + text + len(text).to_bytes(8, "little") + data[-8:])
+
+
+FORGED = {
+    "more samples than the file holds": lambda tail: tail["arrays"].update({"train/u": [4096, [10**9, 24, 24], "<f4"]}),
+    "a size beyond all numbers": lambda tail: tail["arrays"].update({"train/u": [4096, [2**62, 24, 24], "<f4"]}),
+    "a negative size": lambda tail: tail["arrays"]["train/u"][1].__setitem__(0, -5),
+    "half a sample": lambda tail: tail["arrays"]["train/u"][1].__setitem__(0, 2.5),
+    "a negative place": lambda tail: tail["arrays"]["train/u"].__setitem__(0, -8),
+    "a place beyond the end": lambda tail: tail["arrays"]["train/u"].__setitem__(0, 2**40),
+    "big-endian": lambda tail: tail["arrays"]["train/u"].__setitem__(2, ">f4"),
+    "texts": lambda tail: tail["arrays"]["train/u"].__setitem__(2, "S4"),
+    "objects": lambda tail: tail["arrays"]["train/u"].__setitem__(2, "|O"),
+    "fields": lambda tail: tail["arrays"]["train/u"].__setitem__(2, [["a", "<f4"]]),
+    "another rank": lambda tail: tail["arrays"]["train/u"].__setitem__(1, [5]),
+    "an array less": lambda tail: tail["arrays"].pop("test/f"),
+    "no places": lambda tail: tail.pop("arrays"),
+    "no record": lambda tail: tail.update(record=[1]),
+    "no grids": lambda tail: tail["record"].pop("inputs"),
+    "ten million times": lambda tail: (
+        tail["record"]["time"].__setitem__(-1, 10**7)
+        if isinstance(tail["record"]["time"], list)
+        else tail["record"]["time"].update(n=10**7)
+    ),
+    "a later format": lambda tail: tail.update(format=99),
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_forged_file_is_one_line(how, tmp_path):
+    path = make(tmp_path)
+    forge(path, FORGED[how])
+    with pytest.raises(tino.TinoError, match="generate it again") as caught:
+        load_dataset(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_checksum_is_that_of_all_arrays_and_the_file_is_hdf5(tmp_path):
+    """Committed results refer to the checksum, and other programs may read the file."""
+    path = make(tmp_path)
+    (train, test), record = load_dataset(path), read_record(path)
+    arrays = (train.f, train.u, test.f, test.u)
+    assert record["checksum"] == hashlib.sha256(b"".join(a.numpy().tobytes() for a in arrays)).hexdigest()
+    with h5py.File(path) as file:
+        assert json.loads(str(file.attrs["tino"])) == record
+        assert np.array_equal(file["test/u"][()], test.u.numpy())  # pyright: ignore
 
 
 def test_the_cache_folder_can_be_chosen(tmp_path, monkeypatch):
@@ -307,7 +398,7 @@ def test_a_damaged_chunk_is_one_line(chunked, tmp_path):
     assert generate(chunked, 0, 13, 5, tmp_path, show_progress=False, shard=(1, 2)) is None
     chunk = next(tmp_path.rglob("*.safetensors"))
     chunk.write_bytes(chunk.read_bytes()[:100])
-    with pytest.raises(tino.TinoError, match="is damaged: delete it and generate again"):
+    with pytest.raises(tino.TinoError, match=r"was changed or damaged .*: delete it and generate again"):
         generate(chunked, 0, 13, 5, tmp_path, show_progress=False)
 
 

@@ -288,6 +288,15 @@ def test_a_run_folder_can_be_read(cache, tmp_path, capsys):
     assert {"device", "commit", "cores"} <= set(environment)
     assert read_json(folder / "config.json")["training"]["epochs"] == 2
     assert environment["processes"] == 1
+    for name, key in (("config", "epochs"), ("scores", "mse_mean"), ("certificate", "leak"), ("run", "parameters")):
+        path = folder / f"{name}.json"
+        kept = path.read_text()
+        path.write_text(kept.replace(f'"{key}": ', f'"{key}": 1', 1))
+        assert path.read_text() != kept
+        with pytest.raises(tino.TinoError, match=rf"{name}\.json was changed or damaged .*: train again$"):
+            read_run(folder)
+        path.write_text(kept)
+    assert read_run(folder).result.model == "tino"
     assert run(["train", "duffing", "tino", "--epochs", "2", "--out", str(folder), "--resume", *SMALL]) == 1
     assert "is finished: there is nothing to resume" in capsys.readouterr().err
 

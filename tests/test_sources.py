@@ -1,6 +1,7 @@
 """Data of one's own: what an .npz file may hold, how it is split, and the way from it to a report."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -155,6 +156,63 @@ def test_the_whole_way_with_two_channels_and_two_lengths(write, tmp_path, capsys
     Path(path).unlink()
     assert run(["evaluate", str(folder)]) == 1
     assert "which is gone: put it back" in capsys.readouterr().err
+
+
+def member(header: str, data: bytes = b"") -> bytes:
+    """An array of an .npz file, with any header."""
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
+
+
+FORGED = {
+    "objects": member("{'descr': '|O', 'fortran_order': False, 'shape': (2,)}\n", bytes(16)),
+    "more than it holds": member("{'descr': '<f8', 'fortran_order': False, 'shape': (10000000000,)}\n", bytes(16)),
+    "no numbers at all": member("{'descr': '<f8', 'fortran_order': False, 'shape': (0, 99999999999)}\n"),
+    "a negative size": member("{'descr': '<f8', 'fortran_order': False, 'shape': (-1,)}\n", bytes(16)),
+    "5000 digits": member("{'descr': '<f8', 'fortran_order': False, 'shape': (%s,)}\n" % ("7" * 5000)),
+    "deep nesting": member("(" * 3000),
+    "an open bracket": member("{'descr': '<f8', 'fortran_order': False, 'shape': (\n"),
+    "texts": member("{'descr': '<U3', 'fortran_order': False, 'shape': (12, 30)}\n", bytes(12 * 30 * 12)),
+    "fields": member("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (12, 30)}\n", bytes(12 * 30 * 8)),
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_forged_array_is_one_line(how, write):
+    path = write(**{name: values for name, values in arrays().items() if name != "u"})
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("u.npy", FORGED[how])
+    with pytest.raises(tino.TinoError) as caught:
+        tino.read_arrays(path)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_an_npz_that_unpacks_to_far_more_than_its_size_is_refused(write):
+    path = write(**arrays())
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as file, file.open("title.npy", "w") as bomb:
+        for _ in range(2**6 + 1):
+            bomb.write(bytes(2**24))
+    with pytest.raises(tino.TinoError, match="unpacks to 1 GiB, more than 200 times its own size"):
+        tino.read_arrays(path)
+
+
+def test_a_damaged_list_of_arrays_hides_none(write):
+    """One byte, the length of a comment, and what follows in the list of a zip file is gone: here the lengths."""
+    path = write(**arrays(lengths=np.full(12, 20)))
+    raw = path.read_bytes()
+    place = raw.rindex(b"PK\x01\x02", 0, raw.rindex(b"PK\x01\x02")) + 32
+    path.write_bytes(raw[:place] + b"\xff" + raw[place + 1 :])
+    assert "lengths.npy" not in zipfile.ZipFile(path).namelist()
+    with pytest.raises(tino.TinoError, match="its list of arrays is damaged"):
+        tino.read_arrays(path)
+
+
+def test_big_endian_numbers_are_read(write):
+    plain = arrays()
+    data = tino.read_arrays(write(**{name: values.astype(">f8") for name, values in plain.items()}))
+    assert np.array_equal(data.u, plain["u"])
+    assert data.time == tino.TimeGrid(0, 2, 30)
 
 
 @pytest.mark.parametrize("ending", ["npz", "h5"])

@@ -1,5 +1,6 @@
 """Models on disk: readable, whole, and unable to run code."""
 
+import hashlib
 import json
 import pickle
 from dataclasses import fields
@@ -10,6 +11,7 @@ import safetensors.torch
 import torch
 
 import tino
+from tino.files import sealed
 
 
 @pytest.fixture
@@ -21,8 +23,9 @@ def saved(small_data, tmp_path):
 
 def test_the_record_is_readable(saved):
     record = json.loads((saved / "model.json").read_text())
-    assert sorted(record) == ["format", "frame", "normalisation", "sizes"]
+    assert sorted(record) == ["format", "frame", "normalisation", "sha256", "sizes", "weights_sha256"]
     assert record["format"] == 6
+    assert record["weights_sha256"] == hashlib.sha256((saved / "model.safetensors").read_bytes()).hexdigest()
     frame = record["frame"]
     assert (frame["model"], frame["problem"]) == ("spod-trtino", "burgers-0.1")
     assert frame["time"] == {"start": 0.0, "stop": 4.0, "n": 24}
@@ -123,21 +126,112 @@ def test_a_model_in_float64_stays_so(small_data, tmp_path):
 
 
 def test_a_record_of_the_old_format_is_refused(saved):
-    """Format 4 was flat."""
-    frame = json.loads((saved / "model.json").read_text())["frame"]
-    (saved / "model.json").write_text(json.dumps({"format": 4, "family": "separable", "mixer": "delay", **frame}))
-    with pytest.raises(tino.TinoError, match=r"model.json has format 4, this version reads 6: train it again$"):
+    """Format 5 had no checksums."""
+    record = json.loads((saved / "model.json").read_text())
+    kept = {key: record[key] for key in ("frame", "sizes", "normalisation")}
+    (saved / "model.json").write_text(json.dumps({"format": 5, **kept}))
+    with pytest.raises(tino.TinoError, match=r"model.json has format 5, this version reads 6: train it again$"):
         tino.load(saved)
 
 
+def test_a_changed_number_is_refused_and_the_file_is_named(saved):
+    """In the record (a time that ends later), and in the weights (one bit of one of them)."""
+    record, weights = saved / "model.json", saved / "model.safetensors"
+    text, raw = record.read_text(), weights.read_bytes()
+    record.write_text(text.replace('"stop": 4.0', '"stop": 7.0'))
+    with pytest.raises(tino.TinoError, match=r"model.json was changed or damaged .*: train it again$"):
+        tino.load(saved)
+    record.write_text(text)
+    weights.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))
+    with pytest.raises(tino.TinoError, match=r"model.safetensors was changed or damaged .*: train it again$"):
+        tino.load(saved)
+    weights.write_bytes(raw)
+    tino.load(saved)
+
+
+def test_an_unknown_device_is_one_line(saved):
+    for device in ("tpu", None, 5):
+        with pytest.raises(tino.TinoError, match=f"no device '{device}', expected auto, cpu or cuda"):
+            tino.load(saved, device)  # pyright: ignore[reportArgumentType]
+
+
 def change_json(folder, where, **values):
-    """Replace values of a section of the record."""
+    """Replace values of a section of the record, and seal it again."""
     record = json.loads((folder / "model.json").read_text())
     section = record
     for key in where:
         section = section[key]
     section |= values
-    (folder / "model.json").write_text(json.dumps(record))
+    del record["sha256"]
+    (folder / "model.json").write_text(json.dumps(sealed(record)))
+
+
+WILD = [10**7, 2**31, 10**15, -1, 0, 2.5, True, None, "wide", "a\nb" * 1000, [], [1, 2], {}, float("nan"), float("inf")]
+PLACES = [
+    (("frame", "time"), "n"),
+    (("frame",), "state"),
+    (("frame",), "model"),
+    (("frame", "inputs"), "length"),
+    (("frame", "outputs"), "shape"),
+    (("sizes",), "basis"),
+    (("sizes", "sensors"), "points"),
+    (("sizes", "mixer"), "n_t"),
+    (("sizes", "mixer"), "width"),
+    (("sizes", "branch"), "widths"),
+    (("sizes", "branch"), "activate"),
+    (("sizes", "time_factor"), "waves"),
+    (("sizes", "basis"), "shape"),
+    (("sizes", "basis"), "modes"),
+]
+
+
+@pytest.mark.parametrize(("where", "key"), PLACES, ids=lambda v: str(v))
+def test_a_wild_value_under_a_fresh_checksum_is_one_line_and_takes_no_memory(where, key, saved):
+    """It is compared with the shapes of the weights before any number is allocated."""
+    kept = (saved / "model.json").read_text()
+    held = json.loads(kept)
+    for part in (*where, key):
+        held = held[part]
+    for value in (value for value in WILD if value != held):
+        change_json(saved, where, **{key: value})
+        said = refusal(saved)
+        assert said or key in ("n", "state", "length"), value  # which are in no tensor of this model
+        assert "\n" not in (said or "")
+        assert len(said or "") < 500
+        (saved / "model.json").write_text(kept)
+
+
+def refusal(folder) -> str | None:
+    try:
+        assert sum(value.nbytes for value in tino.load(folder).buffers()) < 2**27
+    except tino.TinoError as error:
+        return str(error)
+    return None
+
+
+def test_ten_million_times_are_refused_unless_the_weights_show_them(small_data, tmp_path):
+    train, _ = small_data("burgers-0.1")
+    tino.build("fno", train, width=4, modes=3, layers=1).save(tmp_path)
+    change_json(tmp_path, ("frame", "time"), n=10**7)
+    with pytest.raises(tino.TinoError, match=r"describes a model that needs \d+ MiB for its grids"):
+        tino.load(tmp_path)
+    for layers in (-1, 101, 10**9):
+        change_json(tmp_path, ("sizes",), layers=layers)
+        with pytest.raises(tino.TinoError, match=f"layers is {layers}, expected"):
+            tino.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("don", "heat-triangle"), ("fno", "heat-triangle"), ("unet", "burgers-0.1")]
+)
+def test_every_kind_can_be_made_without_memory(name, problem, small_data, tmp_path):
+    """On torch's meta device, the triangle's too, whose number of points has to be counted."""
+    train, _ = small_data(problem)
+    model = tino.build(name, train)
+    with torch.device("meta"):
+        shapes = type(model).from_record(model.frame, model.record()).state_dict()
+    assert all(value.is_meta for value in shapes.values())
+    assert {name: v.shape for name, v in shapes.items()} == {name: v.shape for name, v in model.state_dict().items()}
 
 
 def damage(folder, how):
@@ -162,6 +256,7 @@ def damage(folder, how):
         tensors = safetensors.torch.load_file(weights)
         tensors["mixer.weight"][0, 0, 0] = torch.nan
         safetensors.torch.save_file(tensors, weights)
+        change_json(folder, (), weights_sha256=hashlib.sha256(weights.read_bytes()).hexdigest())
     elif how == "a list":
         (folder / "model.json").write_text("[1, 2]")
 

@@ -20,7 +20,7 @@ from tino.operator import Operator, Properties, Stretches
 from tino.progress import progress
 from tino.training import loop
 from tino.training.batches import draw_times, split
-from tino.training.checkpoint import read_checkpoint
+from tino.training.checkpoint import read_checkpoint, write_checkpoint
 from tino.training.loop import Watch
 from tino.training.objective import Objective, RecordsObjective, StretchesObjective, objective
 from tino.training.state import Training
@@ -253,9 +253,36 @@ def test_a_checkpoint_of_another_run_is_refused(small_data, tmp_path):
     other = dataclasses.replace(FAST, lr=1e-4)
     with pytest.raises(tino.TinoError, match=r"belongs to a run with lr = 0.003, not 0.0001: give the same options"):
         tino.fit(tino.build("tino", train), train, other, False, path, resume=True)
-    path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(tino.TinoError, match="is damaged or no checkpoint"):
-        tino.fit(tino.build("tino", train), train, FAST, False, path, resume=True)
+    whole, model = path.read_bytes(), tino.build("tino", train)
+    one_bit = whole[:-1] + bytes([whole[-1] ^ 1])
+    for changed in (one_bit, whole[:1000], b"", whole.replace(b'\\"step\\"', b'\\"stem\\"')):
+        path.write_bytes(changed)
+        with pytest.raises(tino.TinoError, match=r"damaged .*: delete it and train anew$"):
+            tino.fit(model, train, FAST, False, path, resume=True)
+
+
+FORGED = {  # what a checkpoint says, under a fresh checksum
+    "no step": lambda state: state.pop("step"),
+    "no identity": lambda state: state.update(identity=None),
+    "a weight less": lambda state: state["weights"].pop(),
+    "no weights": lambda state: state.update(weights=5),
+    "another optimiser": lambda state: state.update(optimizer={"state": {}, "param_groups": []}),
+    "an unknown history": lambda state: state["history"].update(more=[]),
+    "a list": lambda state: state.update(result=[1]),
+}
+
+
+@pytest.mark.parametrize("how", FORGED)
+def test_a_forged_checkpoint_is_one_line(how, small_data, tmp_path):
+    train, _ = small_data("duffing")
+    path, model = tmp_path / "checkpoint.safetensors", tino.build("tino", train)
+    tino.fit(model, train, dataclasses.replace(FAST, save_every=0.0), False, path)
+    state = read_checkpoint(path)
+    FORGED[how](state)
+    write_checkpoint(path, state)
+    with pytest.raises(tino.TinoError, match="is not a whole checkpoint: delete it and train anew") as caught:
+        tino.fit(model, train, FAST, False, path, resume=True)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_loss_that_turns_nan_keeps_the_last_good_state(small_data, tmp_path, monkeypatch):

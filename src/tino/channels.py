@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tino.errors import TinoError
+from tino.errors import TinoError, in_short, of_kind
 from tino.text import check_text
 
 
@@ -23,8 +23,8 @@ class Channel:
     unit: str = ""
 
     def __post_init__(self) -> None:
-        check_text("channel's name", self.name)
-        check_text("channel's unit", self.unit)
+        for word, text in (("name", self.name), ("unit", self.unit)):
+            check_text(f"channel's {word}", of_kind(text, str, f"the {word} of a channel"))
 
     def __str__(self) -> str:
         return f"{self.name} [{self.unit}]" if self.unit else self.name
@@ -47,9 +47,10 @@ def channels_record(channels: Channels) -> list[dict[str, str]]:
 
 def channels_from_record(record: Any) -> Channels:
     try:
-        return tuple(Channel(str(one["name"]), str(one["unit"])) for one in record)
+        return tuple(Channel(one["name"], one["unit"]) for one in record)
     except (TypeError, KeyError) as error:
-        raise TinoError(f"{record!r} does not describe channels: expected a list of names and units") from error
+        given = in_short(repr(record))
+        raise TinoError(f"{given} does not describe channels: expected a list of names and units") from error
 
 
 def split_channels(values: Tensor, count: int) -> Tensor:
@@ -71,7 +72,8 @@ def channel_sizes(values: Tensor, count: int, mask: Tensor | None = None) -> Ten
 
 def check_channels(channels: Sequence[Channel], word: str) -> None:
     if not channels or not all(isinstance(channel, Channel) for channel in channels):
-        raise TinoError(f"the {word} channels are {channels!r}, expected a tuple of tino.Channel(name, unit)")
+        given = in_short(repr(channels))
+        raise TinoError(f"the {word} channels are {given}, expected a tuple of tino.Channel(name, unit)")
     names = [channel.name for channel in channels]
     if len(set(names)) < len(names):
-        raise TinoError(f"the {word} channels {', '.join(names)} share a name: give each its own")
+        raise TinoError(f"the {word} channels {in_short(', '.join(names))} share a name: give each its own")

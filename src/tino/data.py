@@ -2,13 +2,15 @@
 
 A file holds ``train`` and ``test`` groups with contiguous arrays ``f`` (n, t, m), ``u`` (n, t, x) and, if there are
 any, initial states ``ic`` (n, k) and ``lengths`` (n,), and one JSON record in the attribute ``tino`` with everything
-that determined them.
+that determined them. Behind the end of the HDF5 part, the same record follows once more, with the places of the arrays
+and a checksum of its own: that is what is read. Then come the record's length in bytes (8 of them) and a mark.
 """
 
 import hashlib
 import json
+import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -20,15 +22,18 @@ import torch
 from torch import Tensor
 
 from tino.channels import INPUT, OUTPUT, Channels, channels_from_record, channels_record, check_channels
-from tino.errors import TinoError, shown
-from tino.files import whole_file
+from tino.errors import TinoError, in_short, shown, whole
+from tino.files import check_seal, parse_json, sealed, whole_file
 from tino.grids import Grid, TimeGrid, grid_from_record, grid_record
 from tino.progress import progress
 from tino.text import check_text
 from tino.version import VERSION
 
-DATA_FORMAT = 1  # version of the file layout
-SPLITS = ("train", "test")
+DATA_FORMAT = 2  # version of the file layout
+END = b"tino\r\n\x1a\n"  # the last bytes of a file
+SPLITS, ARRAYS = ("train", "test"), ("f", "u", "ic", "lengths")
+TYPES = ("<f2", "<f4", "<f8", "|i1", "|u1", "<i2", "<i4", "<i8")  # of the arrays in a file
+FIX = "generate it again"
 LARGE = 2**29  # bytes; reading more than this takes seconds, so a progress bar is shown
 
 
@@ -147,10 +152,12 @@ def grids_record(owner: Any) -> dict[str, Any]:
 
 def grids_from_record(record: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that ``grids_record`` described; older records without channels get the default ones."""
+    if not isinstance(record, Mapping) or "time" not in record:
+        raise TinoError(f"{in_short(record, 40)} does not describe grids")
     time = record["time"]
     return {
         "time": TimeGrid(**time) if isinstance(time, dict) else TimeGrid(*time),
-        **{side: grid_from_record(record[side]) for side in ("inputs", "outputs")},
+        **{side: grid_from_record(record.get(side)) for side in ("inputs", "outputs")},
         **{key: channels_from_record(record[key]) for key in ("input_channels", "output_channels") if key in record},
     }
 
@@ -183,56 +190,68 @@ def check_lengths(lengths: Tensor, samples: int, n_t: int) -> None:
         raise TinoError(f"a record has {wrong} times, expected 2 to {n_t}")
 
 
-def _arrays(file: h5py.File) -> dict[str, dict[str, h5py.Dataset]]:
-    """The arrays of each split, by name."""
-    groups: Any = file  # h5py's type hints do not cover nested groups
-    return {split: {name: groups[split][name] for name in sorted(groups[split])} for split in SPLITS}
+# -- files ---------------------------------------------------------------------------------------------------
 
 
-def _mapped(path: str | os.PathLike[str], array: h5py.Dataset) -> Tensor:
-    """The array as a memory-mapped tensor: read on access, copied on write."""
-    offset = array.id.get_offset()
-    if offset is None:
-        raise KeyError(f"{array.name} is not stored in one piece")
-    return torch.from_numpy(np.memmap(path, array.dtype, "c", offset, array.shape))
+@contextmanager
+def new_file(path: Path) -> Iterator[tuple[h5py.File, dict[str, Any]]]:
+    """A dataset file, to be filled with the arrays of each split, and its record, with all that determined them."""
+    record: dict[str, Any] = {}
+    with whole_file(path) as part:
+        with h5py.File(part, "w") as file:
+            yield file, record
+            arrays: dict[str, Any] = {f"{s}/{name}": file[f"{s}/{name}"] for s in SPLITS for name in sorted(file[s])}  # pyright: ignore
+            places = {name: [a.id.get_offset(), list(a.shape), a.dtype.str] for name, a in arrays.items()}
+            record |= {"version": VERSION, "checksum": _checksum(arrays.values())}
+            file.attrs["tino"] = json.dumps(record, ensure_ascii=False)
+        tail = json.dumps(sealed({"format": DATA_FORMAT, "record": record, "arrays": places})).encode()
+        with open(part, "ab") as end:
+            end.write(tail + len(tail).to_bytes(8, "little") + END)
 
 
-def checksum(file: h5py.File, advance: Callable[[int], None] = lambda size: None) -> str:
+def _checksum(arrays: Iterable[Any], advance: Callable[[int], None] = lambda size: None) -> str:
     """The SHA-256 of all arrays, read in pieces. ``advance`` is called with the size of each piece in bytes."""
     digest = hashlib.sha256()
-    for arrays in _arrays(file).values():
-        for array in arrays.values():
-            for first in range(0, len(array), 64):
-                piece = array[first : first + 64]
-                digest.update(piece)
-                advance(piece.nbytes)
+    for array in arrays:
+        for first in range(0, len(array), 64):
+            piece = array[first : first + 64]
+            digest.update(piece)
+            advance(piece.nbytes)
     return digest.hexdigest()
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The metadata record of a dataset file, without reading its arrays."""
-    with _open(Path(path)) as (_, record):
-        return record
+    return _tail(Path(path))[0]
 
 
 def load_dataset(path: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
     """Read and check a dataset file -> (train, test)."""
-    with _open(Path(path)) as (file, record):
-        size = Path(path).stat().st_size
-        with progress(f"checking {Path(path).name}", size, show=size > LARGE) as advance:
-            found = checksum(file, advance)
-        if found != record["checksum"]:
-            raise TinoError(f"{path} is damaged (its checksum differs): delete it and generate it again")
-        arrays = {s: {k: _mapped(path, a) for k, a in v.items()} for s, v in _arrays(file).items()}
+    path = Path(path)
+    record, places = _tail(path)
     try:
-        grids = grids_from_record(record)
-    except (KeyError, TypeError) as error:
-        raise TinoError(f"{path} has a damaged record ({error}): delete it and generate it again") from error
-    train, test = (
-        Dataset(a["f"], a["u"], ic=a.get("ic"), lengths=a.get("lengths"), meta={**record, "split": split}, **grids)
-        for split, a in arrays.items()
-    )
-    return train, test
+        arrays = {name: _mapped(path, *places[name]) for name in places}
+        size = sum(array.nbytes for array in arrays.values())
+        with progress(f"checking {path.name}", size, show=size > LARGE) as advance:
+            if _checksum(arrays.values(), advance) != record["checksum"]:
+                raise ValueError("its checksum differs")
+        grids, sets = grids_from_record(record), []
+        for split in SPLITS:
+            held = {name: arrays[f"{split}/{name}"] for name in ARRAYS if f"{split}/{name}" in arrays}
+            tensors = {name: torch.from_numpy(array) for name, array in held.items()}
+            sets.append(Dataset(**tensors, meta={**record, "split": split}, **grids))
+        return sets[0], sets[1]
+    except (TinoError, OSError, LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise TinoError(f"{path} is damaged ({in_short(error)}): {FIX}") from error
+
+
+def _mapped(path: Path, offset: int, shape: list[int], dtype: str) -> np.ndarray:
+    """An array as it lies in the file: read on access, copied on write. It never reaches beyond the file's end."""
+    if dtype not in TYPES or not isinstance(shape, list) or not 1 <= len(shape) <= 3:
+        raise ValueError(f"an array of type {in_short(dtype, 20)} and shape {in_short(shape, 40)}")
+    count = math.prod(whole("a size", n, 1, 2**48) for n in shape) * np.dtype(dtype).itemsize
+    whole("the place of an array", offset, 0, path.stat().st_size - count)
+    return np.memmap(path, dtype, "c", offset, tuple(shape))
 
 
 def save_dataset(path: str | os.PathLike[str], train: Dataset, test: Dataset) -> None:
@@ -241,46 +260,43 @@ def save_dataset(path: str | os.PathLike[str], train: Dataset, test: Dataset) ->
     for name in ("time", "inputs", "outputs", "input_channels", "output_channels"):
         if getattr(train, name) != getattr(test, name):
             raise TinoError(f"the training and the test set differ in their {name}: {path} can hold one only")
-    with whole_file(path) as part, h5py.File(part, "w") as file:
+    with new_file(path) as (file, record):
         for split, data in zip(SPLITS, (train, test), strict=True):
-            arrays = {"f": data.f, "u": data.u, "ic": data.ic, "lengths": data.lengths}
-            for name, values in arrays.items():
-                if values is not None:
+            for name in ARRAYS:
+                if (values := getattr(data, name)) is not None:
                     file.create_dataset(f"{split}/{name}", data=values.cpu().numpy())
-        record = {
+        record |= {
             **{
                 key: value for key, value in train.meta.items() if key not in ("split", "checksum", "parameters_sha256")
             },
             "format": DATA_FORMAT,
             "problem": train.meta.get("problem", path.stem),
             **grids_record(train),
-            "version": VERSION,
-            "checksum": checksum(file),
         }
-        file.attrs["tino"] = json.dumps(record, ensure_ascii=False)
 
 
-@contextmanager
-def _open(path: Path) -> Iterator[tuple[h5py.File, dict[str, Any]]]:
-    """Open a dataset file -> the file and its record. Anything wrong with it raises a one-line error."""
-    if not path.is_file():
-        raise TinoError(f"no dataset file {path}")
+def _tail(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The record at the end of a dataset file, and where each array lies. HDF5 itself is not read: a damaged or
+    forged file could keep its library busy for ever, or lead it to other files."""
     try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        raise TinoError(
-            f"{path} is not a complete dataset file (truncated, or another kind): move it away to generate it again, "
-            "or give your own data as .npz"
-        ) from error
-    with file:
-        try:
-            record = json.loads(str(file.attrs["tino"]))
-            found = record["format"]
-        except (KeyError, ValueError, TypeError, OSError) as error:
-            raise TinoError(f"{path} is an HDF5 file but not a tino dataset: move it away") from error
-        if found != DATA_FORMAT:
-            raise TinoError(f"{path} has dataset format {found}, this version reads format {DATA_FORMAT}")
-        try:
-            yield file, record
-        except (OSError, KeyError) as error:
-            raise TinoError(f"{path} is damaged ({error}): delete it and generate it again") from error
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 16))
+            end = file.read()
+            length = int.from_bytes(end[:8], "little")
+            if end[8:] != END or length > size - 16:
+                raise TinoError(
+                    f"{path} is not a whole dataset file of this version (truncated, changed, older, or another kind): "
+                    "generate it again, or give your own data as .npz"
+                )
+            file.seek(size - 16 - length)
+            text = file.read(length)
+        tail = check_seal(parse_json(text.decode()), path, FIX, DATA_FORMAT)
+    except FileNotFoundError:
+        raise TinoError(f"no dataset file {path}") from None
+    except (OSError, ValueError) as error:
+        raise TinoError(f"{path} is damaged ({in_short(error)}): {FIX}") from error
+    record, places = tail.get("record"), tail.get("arrays")
+    if not isinstance(record, dict) or not isinstance(places, dict) or "checksum" not in record:
+        raise TinoError(f"{path} is not a dataset of this version: {FIX}")
+    return record, places

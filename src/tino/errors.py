@@ -53,11 +53,28 @@ def of_kind(value: Any, annotation: Any, name: str) -> Any:
         return value
     like, words = KINDS[kind]
     fits = isinstance(value, like) and (kind is bool or not isinstance(value, bool))
-    if not fits or (kind is float and not math.isfinite(value)):
+    if not fits or (kind is float and not -math.inf < value < math.inf):
         raise TinoError(f"{name} is {shown(value)}, expected {words}")
     return kind(value)
 
 
+def whole(name: str, value: Any, least: int = -(2**63), most: int = 2**63) -> int:
+    """The value if it is a whole number in that range; 2.0 and True are none."""
+    number = of_kind(value, int, name)
+    if not least <= number <= most:
+        expected = f"{least} or more" if number < least else f"at most {most}"
+        raise TinoError(f"{name} is {shown(number)}, expected {expected}")
+    return number
+
+
 def shown(value: Any) -> str:
     """The value in an error: a number, a text or None as Python writes it, of others the type."""
-    return repr(value) if value is None or isinstance(value, Real | str) else f"a {type(value).__name__}"
+    if isinstance(value, int) and value.bit_length() > 63:
+        return f"a number of {value.bit_length()} bits"
+    return in_short(repr(value), 40) if value is None or isinstance(value, Real | str) else f"a {type(value).__name__}"
+
+
+def in_short(said: object, most: int = 120) -> str:
+    """A text from elsewhere, such as a file or another library, as part of one line."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(said)[: 10 * most]).split())
+    return line if len(line) <= most else f"{line[: most - 3]}..."

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tino.channels import INPUT, OUTPUT, Channels
 from tino.data import Dataset, Signals, grids_from_record, grids_record
-from tino.errors import TinoError, TinoWarning
+from tino.errors import TinoError, TinoWarning, of_kind, whole
 from tino.grids import Grid, Periodic, TimeGrid
 from tino.seen import Seen, column, shifted
 
@@ -49,7 +49,9 @@ class Frame(Signals):
     @staticmethod
     def from_record(record: Mapping[str, Any]) -> "Frame":
         frame = Frame(**{**record, **grids_from_record(record), "seen": Seen.from_record(record["seen"])})
-        frame.seen.check_counts(frame, frame.state)
+        frame.seen.check_counts(frame, whole("state", frame.state, 0))
+        for name in (frame.model, frame.problem):
+            of_kind(name, str, "the name of a model or a problem")
         return frame
 
     # -- checks --------------------------------------------------------------------------------------------

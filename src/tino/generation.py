@@ -18,20 +18,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import safetensors
 import safetensors.numpy
 import torch
 
-from tino.data import DATA_FORMAT, SPLITS, Dataset, checksum, load_dataset, read_record
+from tino.data import DATA_FORMAT, SPLITS, Dataset, load_dataset, new_file, read_record
 from tino.devices import pick_device
 from tino.errors import TinoError, TinoWarning, of_kind
-from tino.files import check_writable, read_json, whole_file, write_json
+from tino.files import STAMP, check_stamp, check_writable, read_json, stamp, whole_file, write_json
 from tino.problems import Problem
 from tino.problems.refinement import BOUND, FINEST, Refinement, find_refinement, has_known_accuracy
 from tino.progress import Advance, progress
-from tino.version import VERSION
 
 OFTEN = 20  # output times between two reports of progress, unless a second has passed
 
@@ -60,7 +58,12 @@ def dataset(
     """The training and test sets of a problem: generated once, then read from the cache."""
     path = generate(problem, seed, train, test, cache, device, show_progress)
     assert path is not None  # a single shard makes the whole file
-    return load_dataset(path)
+    try:
+        return load_dataset(path)
+    except TinoError as error:
+        _forget(path, str(error))
+        generate(problem, seed, train, test, cache, device, show_progress)
+        return load_dataset(path)
 
 
 def generate(
@@ -73,7 +76,7 @@ def generate(
     show_progress: bool = True,
     shard: tuple[int, int] = (1, 1),
 ) -> Path | None:
-    """Generate the dataset's file unless it exists -> its path.
+    """Generate the dataset's file unless it exists -> its path. A damaged one is made again, with a warning.
 
     If the accuracy is not known (a user's own problem, other coefficients), two samples are solved with finer and finer
     points and steps first. All samples are then solved as finely as these two need, and the record says how finely.
@@ -104,13 +107,18 @@ def generate(
     path = cache_folder(cache) / f"{problem.name}-{train}+{test}-seed{seed}-{mark}.h5"
     folder = path.with_suffix(".chunks")
     if path.exists():
-        held = read_record(path)
-        if {key: held.get(key) for key in request} != request:
-            raise TinoError(f"{path} does not hold the data its name says: move it away to generate it again")
-        shutil.rmtree(folder, ignore_errors=True)
-        if not known and (found := _read_refinement(path, held.get("refinement"))).error > BOUND:
-            warnings.warn(f"{problem.name}: {found}", TinoWarning, stacklevel=3)
-        return path
+        try:
+            held = read_record(path)
+            if {key: held.get(key) for key in request} != request:
+                raise TinoError(f"{path} does not hold the data its name says")
+            found = None if known else _read_refinement(path, held.get("refinement"))
+        except TinoError as error:
+            _forget(path, str(error))
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+            if found and found.error > BOUND:
+                warnings.warn(f"{problem.name}: {found}", TinoWarning, stacklevel=3)
+            return path
     _check_disk(problem, train + test, path.parent)
     chunks = list(_chunks(problem, folder, {"train": train, "test": test}))
     mine = [chunk for i, chunk in enumerate(chunks) if i % shard[1] == shard[0] - 1]
@@ -168,6 +176,15 @@ def _check_disk(problem: Problem, trajectories: int, folder: Path) -> None:
     if needed > free:
         sizes = f"{needed / 2**30:.3g} GiB, {free / 2**30:.3g} GiB are free"
         raise TinoError(f"{folder} has no room for {trajectories} pairs of {problem.name}: they need {sizes}")
+
+
+def _forget(path: Path, reason: str) -> None:
+    """Remove a file that the cache cannot use, with a warning."""
+    warnings.warn(f"{reason}; it is made again now", TinoWarning, stacklevel=4)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise TinoError(f"cannot remove {path}: {error.strerror or error}") from error
 
 
 @dataclass(frozen=True)
@@ -247,7 +264,9 @@ def _solve(
         arrays["ic"] = arrays["u"][:, 0]
     kept = {name: np.ascontiguousarray(a.float().cpu().numpy()) for name, a in arrays.items()}
     with whole_file(chunk.path) as partial:
-        partial.write_bytes(safetensors.numpy.save(kept))
+        partial.write_bytes(safetensors.numpy.save(kept, STAMP))
+        with open(partial, "rb+") as file:
+            stamp(file)
     advance(forcing.batch - told * part)
 
 
@@ -261,7 +280,7 @@ def _join(path: Path, problem: Problem, request: dict[str, Any], chunks: list[Ch
     if problem.windows is not None:
         shapes["ic"] = (problem.outputs.size,)
     digest = hashlib.sha256()
-    with whole_file(path) as part, h5py.File(part, "w") as file, progress("joining", len(chunks), show) as advance:
+    with new_file(path) as (file, record), progress("joining", len(chunks), show) as advance:
         arrays = {
             split: {k: file.create_dataset(f"{split}/{k}", (n * samples, *s), "f4") for k, s in shapes.items()}
             for split, n in ((split, request[split]) for split in SPLITS)
@@ -274,16 +293,12 @@ def _join(path: Path, problem: Problem, request: dict[str, Any], chunks: list[Ch
             for values in forcing.params.values():
                 digest.update(values.numpy().tobytes())
             advance(1)
-        record = {
-            **request,
-            "version": VERSION,
-            "parameters_sha256": digest.hexdigest(),  # the same on every machine
-            "checksum": checksum(file),  # of the arrays; differs on a GPU, which rounds differently
-        }
-        file.attrs["tino"] = json.dumps(record, ensure_ascii=False)
+        # the same on every machine, unlike the checksum of the arrays: a GPU rounds differently
+        record |= {**request, "parameters_sha256": digest.hexdigest()}
 
 
 def _read(chunk: Chunk) -> dict[str, np.ndarray]:
+    check_stamp(chunk.path, "delete it and generate again")
     try:
         return safetensors.numpy.load_file(chunk.path)
     except (OSError, safetensors.SafetensorError) as error:

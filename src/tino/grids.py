@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tino.errors import TinoError
+from tino.errors import TinoError, in_short, of_kind, whole
+
+MOST = 2**40  # points: more than any memory holds
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,12 @@ class TimeGrid:
     n: int
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "n", whole("n_t", self.n, most=MOST))
         if self.n < 2:
             raise TinoError(f"a time grid needs at least 2 points, got n_t = {self.n}")
-        if not self.stop > self.start:
+        of_kind(self.start, float, "the start of a time grid")
+        of_kind(self.stop, float, "the stop of a time grid")
+        if not (self.stop > self.start and self.step > 0 and math.isfinite(self.step)):
             raise TinoError(f"a time grid must run forward, got [{self.start}, {self.stop}]")
 
     @property
@@ -67,7 +72,10 @@ class Interval:
     kind = "interval"
 
     def __post_init__(self) -> None:
-        if self.n < 2 or not self.stop > self.start:
+        object.__setattr__(self, "n", whole("the number of points of an interval", self.n, most=MOST))
+        of_kind(self.start, float, "the start of an interval")
+        of_kind(self.stop, float, "the stop of an interval")
+        if self.n < 2 or not (self.stop > self.start and math.isfinite(self.stop - self.start)):
             raise TinoError(f"an interval needs 2 points or more and stop > start, got {self}")
 
     @property
@@ -88,16 +96,22 @@ class Periodic:
     """A periodic box [0, length)^d with shape[i] points along axis i; the right end is left out."""
 
     length: float
-    shape: tuple[int, ...]
+    shape: tuple[int, ...] = ()
 
     kind = "periodic"
 
     def __post_init__(self) -> None:
+        of_kind(self.length, float, "the length of a periodic box")
+        if not self.length > 0:
+            raise TinoError(f"the length of a periodic box is {self.length}, expected a number above 0")
         if not isinstance(self.shape, list | tuple):
-            raise TinoError(f"the shape of a periodic box is a tuple such as (128,), got {self.shape!r}")
-        object.__setattr__(self, "shape", tuple(self.shape))
+            given = in_short(repr(self.shape), 40)
+            raise TinoError(f"the shape of a periodic box is a tuple such as (128,), got {given}")
+        axis = "the number of points along an axis"
+        object.__setattr__(self, "shape", tuple(whole(axis, n, most=MOST) for n in self.shape))
         if not 1 <= len(self.shape) <= 3 or min(self.shape) < 4:
-            raise TinoError(f"a periodic box has 1 to 3 axes of 4 points or more, got shape {self.shape}")
+            given = in_short(self.shape, 40)
+            raise TinoError(f"a periodic box has 1 to 3 axes of 4 points or more, got shape {given}")
 
     @property
     def size(self) -> int:
@@ -118,6 +132,7 @@ class Triangle:
     kind = "triangle"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "n", whole("the number of points along an axis", self.n, most=2048))
         if self.n < 4:
             raise TinoError(f"a triangle needs a grid of 4 x 4 or more, got {self.n} x {self.n}")
 
@@ -128,8 +143,9 @@ class Triangle:
 
     @property
     def inside(self) -> Tensor:
-        """Which points of the square grid are the triangle's, (n, n)."""
-        x, y = self.square.unbind(-1)
+        """Which points of the square grid are the triangle's, (n, n); a number of points depends on it."""
+        with torch.device("cpu"):  # also while a model is made on torch's meta device, which has no values
+            x, y = self.square.unbind(-1)
         roof = math.sqrt(3.0) * torch.minimum(x, 1 - x)
         return y <= roof + 1e-12
 
@@ -143,7 +159,7 @@ class Triangle:
 
     @property
     def points(self) -> Tensor:  # (x, 2)
-        return self.square[self.inside]
+        return torch.linspace(0.0, 1.0, self.n, dtype=torch.float64)[self.inside.nonzero()]
 
 
 Grid = Point | Interval | Periodic | Triangle
@@ -161,13 +177,12 @@ def grid_record(grid: Grid) -> dict[str, Any]:
     return {"kind": grid.kind, **asdict(grid)}
 
 
-def grid_from_record(record: dict[str, Any]) -> Grid:
+def grid_from_record(record: Any) -> Grid:
     """The grid that ``grid_record`` described."""
-    values = dict(record)
-    kind = values.pop("kind", None)
-    if kind not in _KINDS:
-        raise TinoError(f"unknown grid kind {kind!r}, expected one of {', '.join(_KINDS)}")
+    kind = record.get("kind") if isinstance(record, dict) else None
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise TinoError(f"unknown grid kind {in_short(repr(kind), 40)}, expected one of {', '.join(_KINDS)}")
     try:
-        return _KINDS[kind](**values)
+        return _KINDS[kind](**{name: value for name, value in record.items() if name != "kind"})
     except TypeError as error:
-        raise TinoError(f"the record {record} does not describe a grid of kind {kind!r}") from error
+        raise TinoError(f"the record {in_short(record)} does not describe a grid of kind {kind!r}") from error

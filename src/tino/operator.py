@@ -15,6 +15,7 @@ built and learns, and added to what ``model(f)``, ``start``, ``step`` and ``quer
 (``forward``, ``_step``, ``solve``, ``respond``, ...) never meets it.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,11 +29,11 @@ from torch import Tensor, nn
 
 from tino.data import Dataset, check_values
 from tino.errors import TinoError, shown
-from tino.files import whole_file, write_json
+from tino.files import whole_file, write_sealed
 from tino.frame import Frame, Framed
 
 WEIGHTS, RECORD = "model.safetensors", "model.json"
-MODEL_FORMAT = 6  # the frame with its channels and what was seen in training, and every size of every part
+MODEL_FORMAT = 6  # the frame with channels and what was seen in training, every size of every part, and checksums
 
 
 @dataclass(frozen=True)
@@ -280,12 +281,14 @@ class Operator(Framed, ABC):
         return f.to(at), None if ic is None else ic.to(at), f.device
 
     def save(self, folder: str | Path) -> None:
-        """Write the weights, then the record that names them, each whole or not at all; ``tino.load`` reads both."""
+        """Write the weights, then the record with their checksum, each whole or not at all, for ``tino.load``."""
         tensors = {name: t.detach().cpu().contiguous() for name, t in self.state_dict().items()}
+        raw = safetensors.torch.save(tensors)
         with whole_file(Path(folder) / WEIGHTS) as part:
-            part.write_bytes(safetensors.torch.save(tensors))
+            part.write_bytes(raw)
         record = {"frame": self.frame.record(), "sizes": self.record(), "normalisation": self.normalisation()}
-        write_json(Path(folder) / RECORD, {"format": MODEL_FORMAT, **record})
+        weights = {"weights_sha256": hashlib.sha256(raw).hexdigest()}
+        write_sealed(Path(folder) / RECORD, {"format": MODEL_FORMAT, **record, **weights})
 
 
 def _rows(memory: Any) -> int:

@@ -9,9 +9,9 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from tino.data import Dataset, grids_from_record, grids_record
-from tino.errors import TinoError
+from tino.errors import TinoError, in_short, whole
 from tino.evaluation import predict
-from tino.files import whole_file
+from tino.files import STAMP, check_stamp, parse_json, stamp, whole_file
 from tino.grids import TimeGrid
 
 TIMES = 6  # the fewest kept of a field in two or three dimensions
@@ -50,16 +50,25 @@ def write_preview(path: Path, kept: Preview) -> None:
     arrays = {"f": data.f, "u": data.u, "prediction": kept.prediction}
     about = {"sample": kept.sample, **grids_record(data)}
     with whole_file(path) as part:
-        save_file({k: v.float().contiguous() for k, v in arrays.items()}, part, {"example": json.dumps(about)})
+        metadata = {"preview": json.dumps(about), **STAMP}
+        save_file({k: v.float().contiguous() for k, v in arrays.items()}, part, metadata)
+        with open(part, "rb+") as file:
+            stamp(file)
 
 
 def read_preview(path: Path) -> Preview:
     try:
         with safe_open(path, "pt") as file:
             f, u, prediction = (file.get_tensor(name) for name in ("f", "u", "prediction"))
-            about = json.loads((file.metadata() or {})["example"])
-        return Preview(Dataset(f, u, **grids_from_record(about)), prediction, about["sample"])
+            metadata = file.metadata() or {}
+        if not (old := set(metadata) == {"example"}):  # older files have no checksum, and another name for this
+            check_stamp(path, "train again")
+        about = parse_json(metadata["example" if old else "preview"])
+        kept = Preview(Dataset(f, u, **grids_from_record(about)), prediction, whole("sample", about["sample"], 0))
+        if prediction.shape != u.shape or len(u) != 1:
+            raise ValueError(f"u has shape {tuple(u.shape)}, its prediction {tuple(prediction.shape)}")
+        return kept
     except FileNotFoundError:
         raise TinoError(f"no file {path}") from None
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise TinoError(f"{path} is not a readable example: {error}") from error
+    except (OSError, SafetensorError, LookupError, TypeError, ValueError, AttributeError, TinoError) as error:
+        raise TinoError(f"{path} is not a readable example: {in_short(error)}") from error

@@ -26,9 +26,9 @@ from tino.certificates import Certificate, certify
 from tino.data import Dataset
 from tino.devices import pick_device
 from tino.environment import device_name, environment, forget_peak_memory, peak_memory
-from tino.errors import TinoError
+from tino.errors import TinoError, in_short
 from tino.evaluation import Scores, evaluate, samples_per_second
-from tino.files import check_writable, read_json, write_json, write_text
+from tino.files import check_seal, check_writable, read_json, write_json, write_sealed, write_text
 from tino.folders import CHECKPOINT, FIGURES, NEW, RUN, adopt, alone_in, place_to_train
 from tino.models.registry import build, model_entry
 from tino.models.store import load
@@ -41,7 +41,7 @@ from tino.training.checkpoint import check_room
 from tino.training.history import History
 from tino.training.loop import Log, fit
 
-RUN_FORMAT = 2  # of the folder
+RUN_FORMAT = 3  # of the folder; its records carry checksums
 PREVIEW = "example.safetensors"
 WRITTEN_BY_A_RUN = ("scores.json", "certificate.json", "model.json", "model.safetensors", "history.csv", PREVIEW)
 
@@ -181,7 +181,7 @@ def _train(
         for old in (*WRITTEN_BY_A_RUN, *FIGURES):  # of an earlier run here that did not finish
             (folder / old).unlink(missing_ok=True)
         about = {"format": RUN_FORMAT, "model": model_name, "training": asdict(config), "data": asked}
-        write_json(folder / "config.json", about)
+        write_sealed(folder / "config.json", about)
         write_json(folder / "environment.json", environment(device))
     started = time.perf_counter()
     forget_peak_memory(device)
@@ -193,9 +193,9 @@ def _train(
     model.save(folder)
     write_text(folder / "history.csv", history.csv())
     scores = evaluate(model, test)
-    write_json(folder / "scores.json", scores.record())
+    write_sealed(folder / "scores.json", scores.record())
     certificate = certify(model, test)
-    write_json(folder / "certificate.json", certificate.record())
+    write_sealed(folder / "certificate.json", certificate.record())
     write_preview(folder / PREVIEW, take_preview(model, test))
     costs = {
         "train_seconds": seconds,
@@ -204,7 +204,7 @@ def _train(
         "device": device_name(device),
     }
     result = _result(model, train, test, asked, config, history, scores, certificate, costs)
-    write_json(folder / RUN, result.record())
+    write_sealed(folder / RUN, result.record())
     checkpoint.unlink(missing_ok=True)  # the run is complete without it
     return True
 
@@ -272,21 +272,32 @@ def read_run(folder: Path) -> Run:
                 adopt(folder)
             return read_run(folder)
         raise TinoError(f"no finished run in {folder}: expected a folder written by 'tino train'")
-    config = _read(folder / "config.json", "data", "training")
-    if config.get("format") != RUN_FORMAT:
-        held = config.get("format", 1)
-        raise TinoError(f"{folder} is a run of format {held}, this version reads format {RUN_FORMAT}: train it again")
-    result = Result.from_record(read_json(folder / RUN), folder / RUN)
-    scores = _read(folder / "scores.json", "mse")
-    certificate = _read(folder / "certificate.json", "causal", "time_invariant")
+    config = read_json(folder / "config.json")
+    held = config.get("format") if isinstance(config, dict) else None
+    if held != RUN_FORMAT:
+        given = in_short(repr(held), 20)
+        raise TinoError(f"{folder} is a run of format {given}, this version reads format {RUN_FORMAT}: train it again")
+    config = _read(folder / "config.json", data=dict, training=dict)
+    kinds = {"source": str, "options": dict, "train": int | None, "test": int | None, "seed": int, "fingerprint": str}
+    _check(config["data"], folder / "config.json", kinds)
+    scores = _read(folder / "scores.json", mse=list)
+    if not all(isinstance(value, float | int) for value in scores["mse"]):
+        raise TinoError(f"{folder / 'scores.json'} holds errors that are not numbers: train again")
+    certificate = _read(folder / "certificate.json", causal=bool, time_invariant=bool)
     channels = scores.get("channels", {})
     if not isinstance(channels, dict) or not all(isinstance(numbers, dict) for numbers in channels.values()):
         raise TinoError(f"{folder / 'scores.json'} is damaged: channels is not an object of scores, train again")
+    result = Result.from_record(_read(folder / RUN), folder / RUN)
     return Run(folder, result, config, scores["mse"], certificate, channels)
 
 
-def _read(path: Path, *needed: str) -> dict[str, Any]:
-    record = read_json(path)
-    if lacking := [key for key in needed if not isinstance(record, dict) or key not in record]:
-        raise TinoError(f"{path} lacks {', '.join(lacking)}: it is damaged or of an older version, train again")
+def _read(path: Path, **needed: Any) -> dict[str, Any]:
+    """A record with its checksum and the types of what is needed of it checked."""
+    record = check_seal(read_json(path), path, "train again")
+    _check(record, path, needed)
     return record
+
+
+def _check(record: dict[str, Any], path: Path, needed: dict[str, Any]) -> None:
+    if lacking := [key for key, kind in needed.items() if key not in record or not isinstance(record[key], kind)]:
+        raise TinoError(f"{path} lacks {', '.join(lacking)}: it is damaged or of an older version, train again")

@@ -1,13 +1,13 @@
 """Where datasets come from: a problem by name, a saved dataset, or records of your own in an .npz file."""
 
 import hashlib
+import math
 import os
 import re
 import zipfile
-import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tino.channels import INPUT, OUTPUT, Channel, Channels, numbered
 from tino.data import Dataset, load_dataset, read_record
-from tino.errors import TinoError, unknown
+from tino.errors import TinoError, in_short, unknown
 from tino.generation import dataset
 from tino.grids import Grid, Interval, Point, TimeGrid
 from tino.options import TEST, TRAIN, DataOptions
@@ -25,6 +25,7 @@ KNOWN = ("f", "u", "t", "ic", "lengths", "title")
 KNOWN += tuple(f"{name}_{what}" for name in ("f", "u") for what in ("points", "names", "units"))
 MAKE = "write your arrays with np.savez('mine.npz', f=..., u=..., t=...)"
 TEST_SHARE = 6  # one record in six of an .npz file is for the test
+UNPACKED = 2**30  # bytes of an unpacked .npz file, if they are more than 200 times its own
 
 
 @dataclass(frozen=True)
@@ -186,12 +187,35 @@ def _read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             if not isinstance(file, np.lib.npyio.NpzFile):
                 raise TinoError(f"{path} holds one array, expected several: {MAKE}")
             with file:
+                assert file.zip is not None
+                _check_claims(file.zip, raw)
                 return {name: np.asarray(file[name]) for name in file.files}
     except FileNotFoundError:
         raise TinoError(f"no file {path}") from None
-    except (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        reason = "it holds objects, or is another kind of file" if "pickle" in str(error) else str(error)
+    except TinoError:
+        raise
+    except Exception as error:  # zip, zlib, and numpy's parser of headers raise many kinds
+        reason = "it holds objects, or is another kind of file" if "pickle" in str(error) else in_short(error)
         raise TinoError(f"{path} is not a readable .npz file of plain arrays ({reason}): {MAKE}") from error
+
+
+def _check_claims(file: zipfile.ZipFile, raw: BinaryIO) -> None:
+    """Before anything is unpacked: a damaged or forged file may list fewer arrays than it has, or claim more than it
+    holds, or than a memory holds."""
+    size = raw.seek(0, os.SEEK_END)
+    raw.seek(max(0, size - 2**16))
+    end = raw.read().rpartition(b"PK\x05\x06")[2]  # zip's last record: it counts the members, which zipfile ignores
+    if int.from_bytes(end[6:8], "little") not in (len(file.infolist()), 2**16 - 1):
+        raise ValueError("its list of arrays is damaged")
+    if (total := sum(member.file_size for member in file.infolist())) > max(UNPACKED, 200 * size):
+        raise ValueError(f"it unpacks to {total / 2**30:.0f} GiB, more than 200 times its own size")
+    for member in file.infolist():
+        with file.open(member) as array:
+            version = np.lib.format.read_magic(array)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(array)
+        if min(shape, default=0) < 0 or math.prod(shape) * max(1, dtype.itemsize) > member.file_size:
+            raise ValueError(f"{member.filename} claims shape {shape}, which is more than it holds")
 
 
 def _numbers(path: Any, arrays: dict[str, np.ndarray], name: str) -> Tensor:
@@ -199,7 +223,7 @@ def _numbers(path: Any, arrays: dict[str, np.ndarray], name: str) -> Tensor:
     try:
         found = torch.from_numpy(values.astype(values.dtype.newbyteorder("=")))
     except TypeError as error:
-        raise TinoError(f"{name} of {path} has dtype {values.dtype}, expected numbers") from error
+        raise TinoError(f"{name} of {path} has dtype {in_short(values.dtype)}, expected numbers") from error
     return found if found.dtype in (torch.float32, torch.float64) or found.is_complex() else found.to(torch.float32)
 
 
@@ -207,8 +231,8 @@ def _texts(path: Any, arrays: dict[str, np.ndarray], name: str) -> list[str]:
     """The strings in an array of any shape; empty if it is absent."""
     try:
         return [str(one) for one in arrays.get(name, np.array([])).astype(str).ravel()]
-    except UnicodeDecodeError as error:
-        raise TinoError(f"{name} of {path} has dtype {arrays[name].dtype}, expected strings") from error
+    except (TypeError, ValueError) as error:
+        raise TinoError(f"{name} of {path} has dtype {in_short(arrays[name].dtype)}, expected strings") from error
 
 
 def _lengths(path: Any, arrays: dict[str, np.ndarray]) -> Tensor:

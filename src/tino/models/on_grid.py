@@ -10,6 +10,7 @@ from tino.errors import TinoError
 from tino.frame import Frame
 from tino.grids import Point
 from tino.operator import Operator
+from tino.parts.part import check_sizes
 from tino.parts.spacetime import SpaceTime
 
 
@@ -17,6 +18,7 @@ class OnGrid(Operator):
     """An operator that maps channels on the grid to channels on the grid; ``sizes`` are what it was made with."""
 
     def __init__(self, frame: Frame, sizes: dict[str, Any]) -> None:
+        check_sizes(self, sizes)
         super().__init__()
         self.frame, self.sizes = frame, sizes
         self.border = SpaceTime(frame, sizes["clock"])

@@ -1,12 +1,16 @@
 """What a part of a model is."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from tino.errors import TinoError, in_short, whole
 from tino.operator import POINTWISE, Properties
+
+MOST = {"layers": 100, "levels": 20}  # loops run over these; everything else is the size of a tensor
 
 
 class Part(nn.Module, ABC):
@@ -17,12 +21,24 @@ class Part(nn.Module, ABC):
 
     @abstractmethod
     def __init__(self, **sizes: Any) -> None:
+        check_sizes(self, sizes)
         super().__init__()
         self.sizes = sizes
 
     def record(self) -> dict[str, Any]:
         """Its kind and sizes, as plain JSON values."""
         return {"kind": self.kind, **self.sizes}
+
+
+def check_sizes(made: object, sizes: Mapping[str, Any]) -> None:
+    """Whole numbers, or true or false where the constructor says so: a record from disk may hold anything."""
+    hints = type(made).__init__.__annotations__
+    for name, value in sizes.items():
+        for one in value if isinstance(value, list) else [value]:
+            if hints.get(name) is not bool:
+                whole(name, one, 0, MOST.get(name) or 2**31)
+            elif not isinstance(one, bool):
+                raise TinoError(f"{name} is {in_short(repr(one), 40)}, expected true or false")
 
 
 class FromGrid(nn.Module, ABC):

@@ -1,4 +1,4 @@
-"""Checkpoints: everything a run needs to continue, in one safetensors file, written whole; nothing is unpickled."""
+"""Checkpoints: everything a run needs to continue, in one safetensors file with a checksum; nothing is unpickled."""
 
 import json
 import shutil
@@ -10,10 +10,11 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from tino.errors import TinoError
-from tino.files import check_writable, whole_file
+from tino.errors import TinoError, in_short
+from tino.files import STAMP, check_stamp, check_writable, parse_json, stamp, whole_file
 
-CHECKPOINT_FORMAT = 3
+CHECKPOINT_FORMAT = 4
+FIX = "delete it and train anew"
 COPIES = {"soap": 7, "adam": 3, "adamw": 3}  # sizes of a model in a checkpoint: weights, moments, factors
 
 
@@ -23,20 +24,26 @@ def write_checkpoint(path: Path, state: Any) -> None:
     skeleton = _taken_apart(state, tensors)
     record = {"format": str(CHECKPOINT_FORMAT), "state": json.dumps(skeleton)}
     with whole_file(path) as part:
-        part.write_bytes(safetensors.torch.save(tensors, record))
+        part.write_bytes(safetensors.torch.save(tensors, {**record, **STAMP}))
+        with open(part, "rb+") as file:
+            stamp(file)
 
 
 def read_checkpoint(path: Path) -> Any:
     """What was written, its tensors on the CPU."""
+    check_stamp(path, FIX)
     try:
         with safetensors.safe_open(path, "pt") as file:
             record = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
-        raise TinoError(f"{path} is damaged or no checkpoint: delete it and train anew ({error})") from error
+        raise TinoError(f"{path} is damaged or no checkpoint: {FIX} ({in_short(error)})") from error
     if record.get("format") != str(CHECKPOINT_FORMAT):
-        raise TinoError(f"{path} is not a checkpoint of format {CHECKPOINT_FORMAT}: delete it and train anew")
-    return _put_together(json.loads(record["state"]), tensors)
+        raise TinoError(f"{path} is not a checkpoint of format {CHECKPOINT_FORMAT}: {FIX}")
+    try:
+        return _put_together(parse_json(record["state"]), tensors)
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, RecursionError) as error:
+        raise TinoError(f"{path} is not a whole checkpoint: {FIX} ({in_short(error)})") from error
 
 
 def check_room(folder: Path, parameters: int, optimizer: str, averaged: bool, size: int = 4) -> None:

@@ -4,16 +4,17 @@ import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tino.data import Dataset
-from tino.errors import TinoError
+from tino.errors import TinoError, in_short
 from tino.operator import Operator, Records, model_name
 from tino.training import distributed
 from tino.training.batches import draws, split
-from tino.training.checkpoint import read_checkpoint, write_checkpoint
+from tino.training.checkpoint import FIX, read_checkpoint, write_checkpoint
 from tino.training.config import TrainConfig
 from tino.training.cuda import make_step
 from tino.training.history import History
@@ -128,10 +129,17 @@ class Training:
 
     def restore(self, path: Path) -> None:
         state = read_checkpoint(path)
+        try:
+            self._restore(state, path)
+        except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise TinoError(f"{path} is not a whole checkpoint: {FIX} ({in_short(error)})") from error
+
+    def _restore(self, state: dict[str, Any], path: Path) -> None:
         held, own = state["identity"], self.identity()
         for name in own:
             if held.get(name) != own[name]:
-                given = f"{name} = {held.get(name)}, not {own[name]}" if name != "weights" else "a model of other sizes"
+                given = f"{name} = {in_short(held.get(name), 40)}, not {own[name]}"
+                given = given if name != "weights" else "a model of other sizes"
                 raise TinoError(f"{path} belongs to a run with {given}: give the same options")
         self.weights.put(state["weights"])
         ways = [{k: g[k] for k in ("lr", "capturable", "fused") if k in g} for g in self.optimizer.param_groups]
