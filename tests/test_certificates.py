@@ -689,3 +689,18 @@ def test_the_numbers_are_the_formulas_of_the_docstring():
         )
         assert worst.number == pytest.approx(expected, rel=1e-12)
         assert worst.holds is holds is (early < 1e-12)
+
+
+class SteepConvolution(nn.Module):
+    """Causal, by FFT: rounding reaches every time, and the read-out magnifies it where the response is large."""
+
+    def forward(self, f: torch.Tensor) -> torch.Tensor:
+        n, kernel = f.shape[1], 0.9 ** torch.arange(f.shape[1], dtype=f.dtype)
+        spectrum = torch.fft.rfft(f, 2 * n, dim=1) * torch.fft.rfft(kernel, 2 * n)[None, :, None]
+        return torch.cosh(torch.fft.irfft(spectrum, 2 * n, dim=1)[:, :n]) - 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rounding_magnified_by_a_steep_read_out_is_no_leak(seed):
+    f = torch.randn(5, 60, 1, generator=torch.Generator().manual_seed(0))
+    assert tino.certify(SteepConvolution(), f, seed=seed, show_progress=False).time_invariant

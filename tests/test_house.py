@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,3 +122,8 @@ def test_the_page_on_the_paper_states_every_width():
     assert f"trunk of {built.trunk_layers} layers, width {built.trunk_width}" in text
     assert f"delay layer of width {built.mixer_width}" in text
     assert f"time factor: a network of t with three linear maps and width {built.factor_width}" in text
+
+
+def test_modules_are_there_at_the_first_use():
+    script = "import tino; tino.problems; tino.training; assert not hasattr(tino, 'nope')"
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -23,9 +23,10 @@ else:
         if name.startswith("__") and name != "__all__":
             raise AttributeError(f"module 'tino' has no attribute '{name}'")
         public = import_module("tino.public")
-        if name not in ("__all__", *public.__all__):
+        if name in ("__all__", *public.__all__):
+            globals()[name] = getattr(public, name)
+        if name not in globals():  # a module such as tino.problems is there by now
             raise AttributeError(f"module 'tino' has no attribute '{name}'")
-        globals()[name] = getattr(public, name)
         return globals()[name]
 
     def __dir__() -> list[str]:

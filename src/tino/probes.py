@@ -13,13 +13,15 @@ and for records of size s, with E_s = max |G[s f] - G[0]|, the effect of the inp
     mismatch = max_i |u_i step by step - G[s f]_i| / E_s
 
 Rounding is R = 64 ε U, U the largest |u| of the run, or max(1, s) times that at size 1 if it is larger. A property
-holds where every change <= tolerance * effect + R. A change <= R, or one without an effect to compare it with, is given
-relative to U if U > effect.
+holds where every change <= tolerance * effect + R. Where one is larger, R is at least how far these outputs move if the
+inputs move by 4096 ε of the largest: a steep read-out such as exp magnifies the rounding before it. A change <= R, or
+one without an effect to compare it with, is given relative to U if U > effect.
 """
 
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -61,9 +63,19 @@ class Worst:
     size: float = 1.0
     holds: bool = True
 
-    def take(self, change: Tensor, effect: Tensor, u: Tensor, size: float, tolerance: float) -> None:
-        """Largest |change|, |effect| and |u| of each channel, (..., c); u is what rounding is measured by."""
+    def take(
+        self,
+        change: Tensor,
+        effect: Tensor,
+        u: Tensor,
+        size: float,
+        tolerance: float,
+        moves: Callable[[], Tensor] | None = None,
+    ) -> None:
+        """Largest |change|, |effect| and |u| of each channel, (..., c); u and ``moves`` say how large rounding is."""
         rounding = ROUNDINGS * torch.finfo(u.dtype).eps * u
+        if moves is not None and bool((change > tolerance * effect + rounding).any()):
+            rounding = torch.maximum(rounding, moves())
         scale = torch.where((change <= rounding) | (effect == 0), torch.maximum(effect, u), effect)
         number = float(torch.where(change == 0, 0.0, change / scale).max())
         holds = bool((change <= tolerance * effect + rounding).all())
@@ -119,6 +131,14 @@ class Subject:
     def largest_of(self, values: Tensor) -> Tensor:
         """(b, t, c x) -> (b, c)."""
         return split_channels(values, self.outputs).abs().amax((1, 3))
+
+    def moves(self, f: Tensor, ic: Tensor | None, later: Tensor | None = None) -> Tensor:
+        """How far outputs move, (c,), if the inputs (b, t, m) move by 4096 ε of the largest; not at later times."""
+        eps = torch.finfo(f.dtype).eps
+        noise = torch.randn(f.shape, generator=self.generator, dtype=f.dtype)
+        largest = self.largest * (f / self.largest).nan_to_num(0.0, 0.0, 0.0).abs().amax()  # (m,) here
+        moved = (self(f + 4096 * eps * largest * noise, ic) - self(f, ic)).nan_to_num(0.0)
+        return self.largest_of(moved if later is None else moved.masked_fill(later, 0.0)).amax(0)
 
     def noise(self, *shape: int) -> Tensor:
         return self.largest * torch.randn(*shape, generator=self.generator, dtype=self.f.dtype)
@@ -211,7 +231,8 @@ def _kick(subject: Subject, kicks: list[Kick], u: dict[float, Tensor], found: Fo
         f = number([kick.base for kick in now])[:, None, None] * subject.f[rows]
         noise = number([kick.size for kick in now])[:, None, None] * subject.noise(*f.shape)
         kept = number([kick.form != "replaced" for kick in now])[:, None, None]
-        answers = subject(torch.where(later, kept * f + noise, f), None if subject.ic is None else subject.ic[rows])
+        kicked, ic = torch.where(later, kept * f + noise, f), None if subject.ic is None else subject.ic[rows]
+        answers = subject(kicked, ic)
         subject.advance(len(now) / len(kicks))
         before = torch.stack([u[kick.base][kick.probe] for kick in now])
         change = answers - before
@@ -224,7 +245,9 @@ def _kick(subject: Subject, kicks: list[Kick], u: dict[float, Tensor], found: Fo
                 found.overflows.add(kick.size)
                 continue
             size = torch.maximum(at_all[row], max(1.0, kick.size) * subject.usual)
-            found.leak.take(early[row], ever[row], size, kick.size, subject.tolerance)
+            one = (None if values is None else values[row : row + 1] for values in (kicked, ic, later))
+            moves = partial(subject.moves, *one)  # pyright: ignore[reportArgumentType]
+            found.leak.take(early[row], ever[row], size, kick.size, subject.tolerance, moves)
             found.cuts.add(kick.cut)
             found.kicks += 1
 
@@ -244,7 +267,8 @@ def _shift(subject: Subject, u: dict[float, Tensor], found: Found) -> None:
         if bool(torch.isfinite(answer).all()):
             change = subject.largest_of(answer[:, steps:] - u[size][:, : n_t - steps]).amax(0)
             response = torch.maximum(subject.largest_of(u[size]).amax(0), max(1.0, size) * subject.usual)
-            found.defect.take(change, subject.effect[size], response, size, subject.tolerance)
+            moves = partial(subject.moves, size * subject.f, subject.ic)
+            found.defect.take(change, subject.effect[size], response, size, subject.tolerance, moves)
         elif size == 1:
             raise _not_finite(subject)
         else:
@@ -274,7 +298,8 @@ def _by_steps(subject: Subject, u: dict[float, Tensor], found: Found) -> None:
         largest = subject.largest_of(change.cpu().nan_to_num(torch.inf))
         for (size, p), one in zip(tried, largest, strict=True):
             response = torch.maximum(subject.largest_of(u[size][p : p + 1])[0], max(1.0, size) * subject.usual)
-            worst.take(one, subject.effect[size], response, size, subject.tolerance)
+            moves = partial(subject.moves, size * subject.f, subject.ic)
+            worst.take(one, subject.effect[size], response, size, subject.tolerance, moves)
 
     take(mismatch, stepped.cpu() - torch.stack([u[size][p] for size, p in tried]))
     for k, known in reached.items():
