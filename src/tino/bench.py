@@ -90,7 +90,7 @@ def _asked_for(result: Result, cell: Cell, options: DataOptions, config: TrainCo
     if source.is_problem:
         sizes = {key: value or default for (key, value), default in zip(sizes.items(), (TRAIN, TEST), strict=True)}
     same_sizes = all(result.data[key] == value for key, value in sizes.items() if value is not None)
-    return result.training == config.decisive() and result.data["options"] == options.options() and same_sizes
+    return result.training == config.decisive() and result.data["options"] == options.overrides() and same_sizes
 
 
 def run_bench(

@@ -15,7 +15,7 @@ from tyro.conf import FlagCreatePairsOff, subcommand
 
 from tino.commands.data import Diagnose, Generate, Problems, Show
 from tino.commands.models import Bench, Certify, Evaluate, Models, Report, Train
-from tino.commands.options import RULES
+from tino.commands.parsing import RULES
 from tino.errors import Stopped, TinoError, TinoWarning
 from tino.progress import StandardError
 from tino.text import visible

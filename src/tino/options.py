@@ -29,7 +29,7 @@ class DataOptions:
     cache: Path | None = None
     """Folder for generated datasets; $TINO_CACHE, or else the user's cache folder, if left out."""
 
-    def options(self) -> dict[str, int | float | str]:
+    def overrides(self) -> dict[str, int | float | str]:
         """The options that replace a problem's values."""
         sizes = {"n_t": self.n_t, "resolution": self.resolution}
         given: dict[str, int | float | str] = {key: value for key, value in sizes.items() if value is not None}
@@ -43,7 +43,7 @@ class DataOptions:
     def problem(self, name: str) -> "Problem":
         from tino.problems import problem  # here: it imports torch
 
-        return problem(name, **self.options())
+        return problem(name, **self.overrides())
 
 
 def _number(text: str) -> float | str:

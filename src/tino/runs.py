@@ -133,7 +133,7 @@ def train_run(
             train, test = distributed.first_then_others(lambda: source.load(options, config.seed, device))
             asked = {
                 "source": source.place,
-                "options": options.options(),
+                "options": options.overrides(),
                 "train": options.train,
                 "test": options.test,
                 "seed": config.seed,

@@ -70,7 +70,7 @@ class Source:
             raise TinoError(f"no file {self.text}")
         if path.suffix not in (".npz", ".h5"):
             _check_kind(path)
-        if options.options():
+        if options.overrides():
             raise TinoError(f"n_t, resolution and set apply to problems only, {self.text} is a file")
 
     def load(

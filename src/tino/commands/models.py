@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from tino.commands.options import Given
+from tino.commands.parsing import Given
 from tino.commands.printing import empty_table, print_json, read_shard, say
 from tino.errors import Stopped, TinoError
 from tino.options import DataOptions
