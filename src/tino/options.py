@@ -29,6 +29,10 @@ class DataOptions:
     cache: Path | None = None
     """Folder for generated datasets; $TINO_CACHE, or else the user's cache folder, if left out."""
 
+    def counts(self, train: int = TRAIN, test: int = TEST) -> tuple[int, int]:
+        """Training and test pairs of a problem; these numbers where none are given."""
+        return train if self.train is None else self.train, test if self.test is None else self.test
+
     def overrides(self) -> dict[str, int | float | str]:
         """The options that replace a problem's values."""
         sizes = {"n_t": self.n_t, "resolution": self.resolution}
