@@ -88,7 +88,7 @@ def _read(arguments: list[str]) -> Any:
         said.seek(0)
         for line in said.read().replace("{" + ",".join(COMMANDS) + "}", "COMMAND ...").splitlines():
             bare = re.sub(r"\x1b\[[\d;]*m", "", line)  # without colours
-            if not re.fullmatch("│ +│", bare):  # where a help text fills its line, tyro adds an empty one
+            if not re.fullmatch("[│|] +[│|]", bare):  # where a help text fills its line, tyro adds an empty one
                 print(line if len(bare) <= width else textwrap.fill(line, width))
 
 
