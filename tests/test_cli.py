@@ -1,6 +1,7 @@
 """The command line, as a user types it."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -435,8 +436,15 @@ def test_help_fits_80_columns_and_shows_no_empty_defaults(command, capsys, monke
     assert "left out'" not in text
     assert "(default: )" not in text
     assert "(default: False)" not in text
-    assert not re.search(r"^[│|] +[│|]$", text, re.MULTILINE)  # no empty lines in boxes
     assert ("(default: 500)" in text) == (command in ("train", "bench"))  # the others are shown
+
+
+def test_boxes_of_help_have_no_empty_lines():
+    """In a process of its own: under pytest tyro draws no boxes."""
+    wide = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+    told = subprocess.run([sys.executable, "-m", "tino", "bench", "--help"], env=wide, capture_output=True, text=True)
+    assert "│ --n-t INT" in told.stdout
+    assert not re.search(r"^[│|] +[│|]$", told.stdout, re.MULTILINE)
 
 
 def test_help_says_what_can_be_repeated_and_what_generate_takes(capsys):
