@@ -1,6 +1,8 @@
 """The command line, as a user types it."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import torch
 
 import tino
 from tino.cli import run
+from tino.report.tables import short
 
 SMALL = ["--train", "12", "--test", "4", "--n-t", "24"]
 QUICK = [*SMALL, "--epochs", "2", "--batch-size", "6", "--times", "4"]
@@ -141,7 +144,11 @@ def test_evaluate_repeats_the_scores(finished, capsys):
     kept = json.loads((finished / "tino" / "scores.json").read_text())
     assert scores["mse"] == pytest.approx(kept["mse"])
     assert run(["evaluate", str(finished / "tino")]) == 0
-    assert "4 test samples: MSE " in answer(capsys)
+    lines = answer(capsys).splitlines()
+    assert lines[0] == "tino on duffing, 4 test samples"
+    assert max(map(len, lines)) <= 80
+    assert re.search(rf"^all +{short(scores['mse_mean'])} +{short(scores['mse_sd'])} ", lines[-1].strip())
+    assert short(scores["max_error"]) in lines[-1]
 
 
 def test_certify_prints_a_few_lines_each(finished, capsys):
@@ -193,6 +200,12 @@ def test_report_writes_a_page(finished, capsys, tmp_path):
         (["show", "duffing", "--samples", "0"], "samples is 0, expected 1 to 8"),
         (["generate", "duffing", "--resolution", "8"], "duffing has no option 'resolution'"),
         (["evaluate", "nowhere"], "no finished run in nowhere"),
+        (["generate", "duffing", "--train", "0"], "at least one training and one test pair, got 0 and 200"),
+        (["diagnose", "duffing", "--train", "0"], "at least one training and one test pair, got 0 and 1"),
+        (["train", "duffing", "tino", "--test", "0"], "at least one training and one test pair, got 1000 and 0"),
+        (["train", "duffing", "TINO"], "no model named 'TINO': did you mean 'tino'?"),
+        (["bench", "--suite", "paper", "--problems", "duffing", "--models", "tdnn"], "no figure for tdnn on duffing"),
+        (["bench", *CELL, "--resolution", "9"], "duffing has no option 'resolution'"),
         (["report", "nowhere"], "nothing to report in nowhere"),
         (["certify"], "name at least one folder"),
         (["report"], "name at least one folder"),
@@ -244,7 +257,7 @@ def test_a_damaged_run_is_one_line(name, text, finished, tmp_path, capsys):
 def test_a_diverged_training_is_not_kept_as_finished(tmp_path, capsys):
     folder = tmp_path / "wild"
     assert run(["train", "duffing", "tino", *QUICK, "--lr", "1e30", "--out", str(folder)]) == 1
-    assert "smaller lr" in capsys.readouterr().err
+    assert capsys.readouterr().err.strip().endswith(": try a smaller lr")  # there is no checkpoint: the folder is free
     assert not (folder / "run.json").exists()
 
 
@@ -252,6 +265,48 @@ def test_a_run_cut_short_is_not_taken_for_finished(finished, tmp_path, capsys):
     (tmp_path / "model.json").write_text("{}")
     assert run(["certify", str(tmp_path)]) == 1
     assert "no finished run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["evaluate", "certify", "report"])
+def test_an_unfinished_run_is_said_to_be_one(command, finished, tmp_path, capsys):
+    folder = shutil.copytree(finished / "tino", tmp_path / "copy")
+    (folder / "run.json").unlink()
+    options = ["--out", str(tmp_path / "report")] if command == "report" else []
+    assert run([command, str(folder), *options]) == 1
+    said = f"tino: the run in {folder} is not finished: continue it with 'tino train' and 'resume'"
+    assert capsys.readouterr().err.strip() == said
+
+
+def test_report_finds_the_runs_below_and_takes_each_once(finished, tmp_path, capsys):
+    out = ["--out", str(tmp_path)]
+    for folder, below in ((finished, "*"), (finished.parent, "*/*")):
+        assert run(["report", str(folder), *out]) == 1
+        assert f"{folder} holds runs: give them as {folder}/{below}" in capsys.readouterr().err
+    twice = [str(finished / "tino"), str(finished / "don"), str(finished / "don" / ".." / "tino")]
+    assert run(["report", *twice, *out, "--json"]) == 0
+    assert [one["model"] for one in json.loads(answer(capsys))["runs"]] == ["tino", "don"]
+
+
+@pytest.mark.parametrize(("name", "fix"), [("resource", "tino runs on Linux and macOS"), ("rich", "pip install rich")])
+def test_a_missing_module_is_one_line(name, fix, capsys, monkeypatch):
+    def lacking(arguments):
+        raise ModuleNotFoundError(name=name)
+
+    monkeypatch.setattr("tino.cli._read", lacking)
+    assert run(["problems"]) == 2
+    assert capsys.readouterr().err.strip().endswith(fix)
+
+
+def test_an_existing_run_is_refused_before_torch_is_loaded(finished):
+    script = f"""
+import sys
+from tino.cli import run
+assert run(["train", "duffing", "tino", "--out", {str(finished / "tino")!r}]) == 1
+print("torch" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["False"], done.stderr
+    assert "holds a finished run" in done.stderr
 
 
 def test_it_runs_from_the_source_folder():
@@ -322,7 +377,7 @@ def test_what_diagnose_refuses(change, message, own_file, capsys):
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("damage", [lambda b: b"", lambda b: b[: len(b) // 2], lambda b: b[:300] + b"x" + b[301:]])
+@pytest.mark.parametrize("damage", [lambda b: b[:4], lambda b: b[: len(b) // 2], lambda b: b[:300] + b"x" + b[301:]])
 def test_a_damaged_npz_is_one_line(damage, own_file, capsys):
     own_file.write_bytes(damage(own_file.read_bytes()))
     assert run(["diagnose", str(own_file)]) == 1
@@ -342,9 +397,9 @@ def test_diagnose_says_what_is_near(capsys):
     ("name", "message"),
     [
         ("x.csv", "x.csv is neither an .npz file nor a dataset of tino's: write your arrays with np.savez("),
-        ("x.npy", "x.npy holds one array: write your arrays with np.savez("),
+        ("x.npy", "x.npy holds one array, expected several: write your arrays with np.savez("),
         ("array.npz", "array.npz holds one array, expected several: write your arrays with np.savez("),
-        ("csv.npz", "csv.npz is not a readable .npz file of plain arrays"),
+        ("csv.npz", "csv.npz is neither an .npz file nor a dataset of tino's: write your arrays with np.savez("),
         ("own.zip", "own.zip looks like an .npz file: rename it"),
     ],
 )
@@ -382,6 +437,44 @@ def test_help_fits_80_columns_and_shows_no_empty_defaults(command, capsys, monke
     assert "(default: )" not in text
     assert "(default: False)" not in text
     assert ("(default: 500)" in text) == (command in ("train", "bench"))  # the others are shown
+
+
+def test_boxes_of_help_have_no_empty_lines():
+    """In a process of its own: under pytest tyro draws no boxes."""
+    wide = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+    told = subprocess.run([sys.executable, "-m", "tino", "bench", "--help"], env=wide, capture_output=True, text=True)
+    assert "│ --n-t INT" in told.stdout
+    assert not re.search(r"^[│|] +[│|]$", told.stdout, re.MULTILINE)
+
+
+def test_help_says_what_can_be_repeated_and_what_generate_takes(capsys):
+    for command, usage in (("certify", "RUN [RUN ...]"), ("report", "FOLDER [FOLDER ...]")):
+        with pytest.raises(SystemExit):
+            run([command, "--help"])
+        assert f"usage: tino {command} [-h] {usage}" in " ".join(answer(capsys).split())
+    with pytest.raises(SystemExit):
+        run(["generate", "--help"])
+    text = answer(capsys)
+    assert "npz" not in text
+    assert "data options" not in text
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--epochs", "2.5"], "--epochs: '2.5' is not a whole number"),
+        (["--train", "many"], "--train: 'many' is not a whole number"),
+        (["--lr", "small"], "--lr: 'small' is not a number"),
+    ],
+)
+@pytest.mark.parametrize("command", [["train", "duffing", "tino"], ["bench"]])
+def test_a_wrong_value_is_told_in_plain_words(command, option, message, capsys):
+    with pytest.raises(SystemExit) as left:
+        run([*command, *option])
+    assert left.value.code == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert f"tino {command[0]} --help" in said
 
 
 @pytest.mark.parametrize(
@@ -449,6 +542,23 @@ def test_a_bench_of_one_s_own_has_the_general_defaults(asked):
     assert asked(*own, "--compile", "--patience", "3", "--validation", "0.2") == tino.TrainConfig(
         compile=True, patience=3, validation=0.2
     )
+
+
+@pytest.mark.filterwarnings("default::tino.TinoWarning")
+def test_a_bench_of_the_paper_says_what_it_leaves_out(asked, own_file, capsys):
+    assert asked("--suite", "paper", "--problems", "duffing", "--models", "tdnn", "trtino").epochs == 600
+    assert "note: left out: the paper has no figure for tdnn on duffing\n" in capsys.readouterr().err
+    asked("--suite", "paper", "--models", "trtino", "unet")  # all their problems, not the same for both
+    assert "left out" not in capsys.readouterr().err
+    assert run(["bench", "--suite", "paper", "--problems", str(own_file)]) == 1
+    assert f"{own_file} is not one of the paper's problems: " in capsys.readouterr().err
+
+
+def test_a_bench_checks_its_data_options_beforehand(own_file, capsys, tmp_path):
+    places = ["--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
+    assert run(["bench", "--problems", "duffing", str(own_file), "--models", "tino", *QUICK, *places]) == 1
+    assert "n_t, resolution and set apply to problems only" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -88,7 +88,7 @@ def test_a_signal_keeps_the_state(number, cache, tmp_path, capfd):
     assert "progress is saved, continue with --resume" in said
     assert "Traceback" not in said
     assert run([*options, *SMALL]) == 1  # without --resume nothing is overwritten
-    assert "holds an unfinished run: resume it" in capfd.readouterr().err
+    assert "holds an unfinished run: continue it with 'resume'" in capfd.readouterr().err
 
 
 def test_a_closed_terminal_leaves_a_checkpoint(cache, tmp_path):
@@ -132,8 +132,8 @@ def test_a_finished_run_is_not_overwritten_unless_forced(cache, tmp_path, capsys
     before = contents(folder)
     capsys.readouterr()
     assert run([*train, "--epochs", "3"]) == 1
-    assert "holds a finished run: use another --out, or --force to replace it" in capsys.readouterr().err
-    with pytest.raises(tino.TinoError, match="holds a finished run: use another folder, or force=True"):
+    assert "holds a finished run: use another folder, or replace it with 'force'" in capsys.readouterr().err
+    with pytest.raises(tino.TinoError, match="holds a finished run: use another folder, or replace it with 'force'"):
         train_run(Source("duffing"), "tino", folder, DataOptions(), tino.TrainConfig())
     assert contents(folder) == before
     assert run([*train, "--epochs", "3", "--force"]) == 0
@@ -170,9 +170,9 @@ def test_an_interrupted_replacement_goes_on(cache, tmp_path, capsys):
     assert read_run(folder).result.epochs == 2
     capsys.readouterr()
     assert run([*train, *longer]) == 1
-    assert ".new holds an unfinished run: resume it" in capsys.readouterr().err
+    assert ".new holds an unfinished run: continue it with 'resume', or delete" in capsys.readouterr().err
     assert run([*train, "--epochs", "40", "--resume"]) == 1
-    assert "is finished: there is nothing to resume; the one to replace it is not" in capsys.readouterr().err
+    assert "its replacement is not: continue that with 'force' and 'resume'" in capsys.readouterr().err
     assert run([*train, *longer, "--resume"]) == 0
     assert "resuming after step" in capsys.readouterr().err
     assert read_run(folder).result.epochs == 40
@@ -185,8 +185,10 @@ def test_a_replacement_killed_while_it_moves_in(cache, tmp_path):
     for epochs in (2, 3):
         config = tino.TrainConfig(epochs=epochs, batch_size=8, device="cpu")
         train_run(Source("duffing"), "tino", tmp_path / str(epochs), SMALL_DATA, config)
+        (tmp_path / str(epochs) / "tensorboard").mkdir()
+        (tmp_path / str(epochs) / "tensorboard" / f"events-{epochs}").touch()
     expected, move = contents(tmp_path / "3"), os.replace
-    for moved in range(len(expected)):
+    for moved in range(len(expected) + 1):
         folder = shutil.copytree(tmp_path / "2", tmp_path / f"killed-{moved}")
         shutil.copytree(tmp_path / "3", folder / ".new")
         left = iter(range(moved))
@@ -201,6 +203,7 @@ def test_a_replacement_killed_while_it_moves_in(cache, tmp_path):
         assert (folder / ".new" / "run.json").exists()
         assert read_run(folder).result.epochs == 3
         assert contents(folder) == expected
+        assert [path.name for path in (folder / "tensorboard").iterdir()] == ["events-3"]
 
 
 def test_one_process_trains_in_a_folder(cache, tmp_path, capsys):
@@ -249,6 +252,31 @@ def test_a_lock_that_was_just_removed_locks_nothing(tmp_path):
             with pytest.raises(tino.TinoError, match="another process"), alone_in(folder):
                 pass
     assert not folder.exists()  # nothing was written
+
+
+def test_a_lock_that_vanishes_is_closed(tmp_path):
+    """Its folder may be removed between locking it and looking at it again."""
+    folder, opened, closed = tmp_path / "run", [], []
+    lock, close = fcntl.flock, os.close
+
+    def late(file, how):
+        opened.append(file)
+        if len(opened) == 1:
+            (folder / ".lock").unlink()
+            folder.rmdir()
+        lock(file, how)
+
+    def closing(file):
+        closed.append(file)
+        close(file)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fcntl.flock", late)
+        patched.setattr("os.close", closing)
+        with alone_in(folder):
+            pass
+    assert len(opened) == 2
+    assert closed == opened
 
 
 def test_two_processes_train_as_one(cache, tmp_path):
@@ -333,6 +361,48 @@ def test_tensorboard_is_an_extra(cache, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     assert run(["train", "duffing", "tino", "--tensorboard", "--out", str(tmp_path / "run"), *SMALL]) == 1
     assert "TensorBoard is not installed: pip install 'tino[tensorboard]'" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_log_for_tensorboard_belongs_to_its_run(cache, tmp_path, monkeypatch, capsys):
+    """A run that replaces another has its own, and one that fails leaves the old one's."""
+
+    class Writer:
+        def __init__(self, folder: str) -> None:
+            self.path = Path(folder) / f"events-{len(written)}"
+            written.append(self.path)
+            self.path.parent.mkdir(exist_ok=True)
+            self.path.touch()
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def add_scalar(self, *values):
+            self.path.write_text(str(values))
+
+    def events() -> dict[str, str]:
+        return {path.name: path.read_text() for path in (folder / "tensorboard").iterdir()}
+
+    written: list[Path] = []
+    module = type(sys)("torch.utils.tensorboard")
+    module.SummaryWriter = Writer  # pyright: ignore
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    folder = tmp_path / "run"
+    train = ["train", "duffing", "tino", "--tensorboard", "--out", str(folder), "--epochs", "2", *SMALL]
+    assert run(train) == 0
+    first = events()
+    assert list(first) == ["events-0"]
+    assert "loss" in first["events-0"] or "validation" in first["events-0"]
+    assert run([*train, "--force", "--lr", "1e30"]) == 1
+    assert events() == first
+    assert written[-1].parent == folder / ".new" / "tensorboard"
+    assert run([*train, "--force"]) == 0
+    assert list(events()) == ["events-2"]
+    assert run([*[word for word in train if word != "--tensorboard"], "--force"]) == 0
+    assert not (folder / "tensorboard").exists()
 
 
 def test_a_bench_skips_what_is_finished_and_goes_on_after_a_failure(cache, tmp_path, capsys):
@@ -354,14 +424,15 @@ def test_a_bench_skips_what_is_finished_and_goes_on_after_a_failure(cache, tmp_p
     assert "already finished" in captured.err
     assert json.loads(captured.out)["results"][0]["model"] == "tino"
     assert Path(tmp_path / "results" / "duffing" / "tino-0.json").stat().st_mtime_ns == before
-    for changed in (["--epochs", "2"], ["--n-t", "30"]):
+    changes = ((["--epochs", "2"], "epochs = 1, not 2"), (["--n-t", "30"], "n_t = 40, not 30"))
+    for changed, said in (*changes, (["--train", "20"], "train = 24, not 20")):
         other = [*few]
         other[other.index(changed[0]) + 1] = changed[1]
         assert run(other) == 1
-        assert "tino-0.json was trained with other options" in capsys.readouterr().err
+        assert f"tino-0.json was trained with {said}: choose another folder, or" in capsys.readouterr().err
         other[other.index("--out") + 1] = str(tmp_path / "elsewhere")
         assert run(other) == 1
-        assert "choose another folder of runs" in capsys.readouterr().err
+        assert f"was trained with {said}: choose another folder of runs" in capsys.readouterr().err
 
 
 def test_shards_share_the_cells():

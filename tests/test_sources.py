@@ -1,6 +1,7 @@
 """Data of one's own: what an .npz file may hold, how it is split, and the way from it to a report."""
 
 import json
+import re
 import zipfile
 from pathlib import Path
 
@@ -89,6 +90,23 @@ def test_a_single_array_is_no_dataset(tmp_path):
         tino.read_arrays(tmp_path / "one.npy")
 
 
+def test_read_arrays_says_what_else_a_file_is(tmp_path):
+    (tmp_path / "data.csv").write_text("f,u\n1,2\n")
+    (tmp_path / "garbage.npz").write_bytes(b"PK and then something else")
+    (tmp_path / "empty.npz").write_bytes(b"")
+    made = tino.dataset(tino.problem("duffing", n_t=20), train=3, test=1, show_progress=False)
+    tino.save_dataset(tmp_path / "made.h5", *made)
+    for name, message in (
+        ("data.csv", "data.csv is neither an .npz file nor a dataset of tino's: write your arrays with np.savez"),
+        ("garbage.npz", "garbage.npz is neither an .npz file nor a dataset of tino's: write your arrays"),
+        ("empty.npz", "empty.npz is empty: write your arrays with np.savez"),
+        ("made.h5", "made.h5 is an HDF5 file: tino.load_dataset reads those that tino wrote"),
+        (".", "is a folder, expected a file"),
+    ):
+        with pytest.raises(tino.TinoError, match=re.escape(message)):
+            tino.read_arrays(tmp_path / name)
+
+
 def test_the_seed_draws_the_test_records(write):
     path = write(**arrays())
     train, test = Source(str(path)).load(DataOptions())
@@ -101,8 +119,18 @@ def test_the_seed_draws_the_test_records(write):
     assert not torch.equal(other.f, train.f)
     few, one = Source(str(path)).load(DataOptions(train=3, test=1))
     assert (len(few), len(one)) == (3, 1)
-    with pytest.raises(tino.TinoError, match="rig has 12 records: not enough for 12 training and 1 test records"):
-        Source(str(path)).load(DataOptions(train=12, test=1))
+    for options, message in (
+        (DataOptions(train=12, test=1), "rig has 12 records, too few for 12 training and 1 test records"),
+        (DataOptions(test=100), "rig has 12 records, test = 100 leaves none for training"),
+        (DataOptions(test=12), "rig has 12 records, test = 12 leaves none for training"),
+        (DataOptions(test=0), "test is 0, expected 1 or more"),
+        (DataOptions(train=0), "train is 0, expected 1 or more"),
+    ):
+        with pytest.raises(tino.TinoError, match=message):
+            Source(str(path)).load(options)
+    one = {name: value if name == "t" else value[:1] for name, value in arrays().items()}
+    with pytest.raises(tino.TinoError, match="one has 1 record, expected 2 or more: one of them is for the test"):
+        Source(str(write("one", **one))).load(DataOptions())
 
 
 def test_a_saved_dataset_is_a_source_too(write, tmp_path):
@@ -127,16 +155,33 @@ def channels(data: tino.Dataset):
 def test_the_whole_way_with_two_channels_and_two_lengths(write, tmp_path, capsys):
     """Train, evaluate, certify, bench and report using only the commands."""
     lengths = np.where(np.arange(12) % 2, 20, 30)
-    path = str(write(**arrays(lengths=lengths, f_names=["force", "torque"], u_names=["x", "angle"], title="A rig")))
+    path = str(
+        write(
+            **arrays(
+                lengths=lengths,
+                f_names=["force", "torque"],
+                u_names=["x", "angle"],
+                u_units=["m", "rad"],
+                title="A rig",
+            )
+        )
+    )
     folder = tmp_path / "run"
     assert run(["train", path, "tino", "--epochs", "3", "--device", "cpu", "--out", str(folder)]) == 0
-    assert "fit %" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "fit %" in said
+    assert re.search(r"^all +– +– +\S+ +– +\S+ +\S+ +– *$", said, re.MULTILINE)  # no errors of both units together
+    assert re.search(r"^angle \[rad\] +\d[^–]*$", said, re.MULTILINE)
     record = json.loads((folder / "run.json").read_text())
     assert (record["problem"], record["title"]) == ("rig", "A rig")
     assert record["data"] == {"options": {}, "train": 10, "test": 2}
     assert {"rmse", "nrmse", "fit", "max_error"} <= set(record)
     assert run(["evaluate", str(folder), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rmse"] == pytest.approx(record["rmse"])
+    assert run(["evaluate", str(folder)]) == 0
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert max(map(len, lines)) <= 80
+    assert [line in said for line in lines if line.startswith(("all", "x [m]", "angle [rad]"))] == [True] * 3
     assert run(["certify", str(folder)]) == 0
     assert "tino: causal" in capsys.readouterr().out
     places = ["--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]
@@ -232,7 +277,11 @@ def test_a_file_that_is_not_there_is_one_line(ending, capsys):
         ({"lengths": np.array(20)}, "expected a whole number for each record"),
         ({"u_points": np.full(5, "x"), "u": np.ones((12, 30, 5))}, "u_points of .* has dtype <U1, expected numbers"),
         ({"u_names": np.array([b"\xff", b"\xfe"])}, "u_names of .* has dtype .*, expected strings"),
-        ({"length": np.full(12, 20)}, "no array for a dataset named 'length': did you mean 'lengths'"),
+        ({"F_names": ["force", "torque"]}, "an array 'F_names' that tino does not know: did you mean 'f_names'"),
+        (
+            {"length": np.full(12, 20)},
+            "rig.npz holds an array 'length' that tino does not know: did you mean 'lengths'",
+        ),
     ],
 )
 def test_odd_arrays_are_one_line(changes, message, write):
@@ -274,7 +323,7 @@ def test_a_bench_never_mixes_up_two_files(write, tmp_path, capsys):
     assert run(["bench", "--problems", str(one), *options]) == 0
     np.savez(one, **arrays(u=arrays()["u"] + 1))
     assert run(["bench", "--problems", str(one), *options]) == 1
-    assert "was trained with other options or data" in capsys.readouterr().err
+    assert f"tdnn-0.json was trained on other contents of {one}: choose another" in capsys.readouterr().err
 
 
 def test_the_name_without_its_ending_is_near(write, monkeypatch, capsys):

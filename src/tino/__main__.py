@@ -11,7 +11,9 @@ def main() -> None:
     try:
         from tino.cli import run
     except ModuleNotFoundError as error:
-        print(f"tino: the package '{error.name}' is missing: pip install {error.name}", file=sys.stderr)
+        from tino.errors import lacks_module
+
+        print(f"tino: {lacks_module(error)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -4,6 +4,7 @@ OUT/NAME/MODEL-SEED.json is written when a cell is finished, so that a bench tha
 machines, runs each cell once. The runs themselves, with weights and checkpoints, are in another folder.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,23 +13,30 @@ from typing import Any
 import torch
 
 from tino.devices import pick_device
-from tino.errors import Stopped, TinoError
+from tino.errors import Stopped, TinoError, TinoWarning, in_short
 from tino.files import check_writable
+from tino.folders import RUN
 from tino.models.registry import MODELS, model_entry
 from tino.paper import PAPER, recipe
 from tino.preview import write_preview
 from tino.results import Cell, Result, read_result, write_result
 from tino.runs import read_run, train_run
-from tino.sources import TEST, TRAIN, DataOptions, Source
+from tino.sources import DataOptions, Source
 from tino.text import visible
 from tino.training import TrainConfig, distributed
 
 
-def cells(sources: Sequence[str], models: Sequence[str], seeds: Sequence[int], shard: tuple[int, int]) -> list[Cell]:
+def cells(
+    sources: Sequence[str],
+    models: Sequence[str],
+    seeds: Sequence[int],
+    shard: tuple[int, int],
+    options: DataOptions = DataOptions(),  # noqa: B008  # frozen
+) -> list[Cell]:
     """Every combination, grouped by dataset; shard i of n has every n-th cell, beginning with the i-th."""
     names: dict[str, str] = {}
     for text in dict.fromkeys(sources):
-        Source(text).check(DataOptions())
+        Source(text).check(options)
         if (other := names.setdefault(Source(text).name, text)) != text:
             raise TinoError(f"{other} and {text} would both have results named {Source(text).name}: rename one of them")
     for name in models:
@@ -49,14 +57,31 @@ def _shard(found: list[Cell], shard: tuple[int, int]) -> list[Cell]:
 
 
 def paper_cells(
-    problems: Sequence[str], models: Sequence[str], seeds: Sequence[int], shard: tuple[int, int]
+    problems: Sequence[str],
+    models: Sequence[str],
+    seeds: Sequence[int],
+    shard: tuple[int, int],
+    options: DataOptions = DataOptions(),  # noqa: B008  # frozen
 ) -> list[Cell]:
-    """The cells the paper has a figure for, of these problems and models, or of all if none are named."""
+    """The cells the paper has a figure for, of these problems and models, or of all if none are named.
+
+    A warning tells which models were named but are left out.
+    """
     all_models = dict.fromkeys(model for row in PAPER.values() for model in row)
-    found = cells(problems or tuple(PAPER), models or tuple(all_models), seeds, (1, 1))
-    kept = [cell for cell in found if cell.model in PAPER.get(cell.problem, {})]
-    if not kept:
-        raise TinoError(f"the paper has no figure for {', '.join(models)} on {', '.join(problems)}")
+    found = cells(problems or tuple(PAPER), models or tuple(all_models), seeds, (1, 1), options)
+    for text in problems:
+        if text not in PAPER:
+            raise TinoError(f"{text} is not one of the paper's problems: {', '.join(PAPER)}")
+    kept = [cell for cell in found if cell.model in PAPER[cell.problem]]
+    if problems:
+        absent = [f"{model} on {name}" for model in models for name in problems if model not in PAPER[name]]
+    else:
+        absent = [model for model in models if model not in all_models]
+    if absent:
+        said = f"the paper has no figure for {', '.join(dict.fromkeys(absent))}"
+        if not kept:
+            raise TinoError(said)
+        warnings.warn(f"left out: {said}", TinoWarning, stacklevel=2)
     return _shard(kept, shard)
 
 
@@ -70,27 +95,35 @@ def paper_config(cell: Cell, given: Mapping[str, Any]) -> TrainConfig:
 def run_cell(cell: Cell, out: Path, runs: Path, options: DataOptions, config: TrainConfig) -> Result:
     """Train the cell, or continue where it stopped, and write its result."""
     folder = runs / cell.path.with_suffix("")
-    finished = (folder / "run.json").exists()
+    finished = (folder / RUN).exists()
     source = Source(cell.source or cell.problem)
     run = read_run(folder) if finished else train_run(source, cell.model, folder, options, config, resume=True)
     assert run is not None  # a single process
-    if not _asked_for(run.result, cell, options, config):
-        raise TinoError(f"{folder} was trained with other options or data: choose another folder of runs, or delete it")
+    if other := _difference(run.result, cell, options, config):
+        raise TinoError(f"{folder} was trained {other}: choose another folder of runs, or delete it")
     if cell.seed == 0 and (MODELS[cell.model].own or not source.is_problem):
         write_preview(out / cell.path.with_suffix(".safetensors"), run.preview())  # for the figures of a report
     write_result(out, run.result)
     return run.result
 
 
-def _asked_for(result: Result, cell: Cell, options: DataOptions, config: TrainConfig) -> bool:
-    """Whether a result has these training and data options, and the file's current contents."""
-    sizes, source = {"train": options.train, "test": options.test}, Source(cell.source or cell.problem)
+def _difference(result: Result, cell: Cell, options: DataOptions, config: TrainConfig) -> str:
+    """What a result was trained with, if that is not what is asked for now; else nothing."""
+    source = Source(cell.source or cell.problem)
     if source.fingerprint() not in (None, result.parameters_sha256):
-        return False
-    if source.is_problem:
-        sizes = {key: value or default for (key, value), default in zip(sizes.items(), (TRAIN, TEST), strict=True)}
-    same_sizes = all(result.data[key] == value for key, value in sizes.items() if value is not None)
-    return result.training == config.decisive() and result.data["options"] == options.options() and same_sizes
+        return f"on other contents of {source.text}"
+    train, test = options.counts() if source.is_problem else (options.train, options.test)
+    given = {key: value for key, value in (("train", train), ("test", test)) if value is not None}
+    for held, asked in (
+        (result.training, config.decisive()),
+        (result.data["options"], options.overrides()),
+        ({key: result.data[key] for key in given}, given),
+    ):
+        for name in {**asked, **held}:
+            was, now = (each.get(name, "the default") for each in (held, asked))
+            if was != now:
+                return f"with {name} = {in_short(was, 40)}, not {in_short(now, 40)}"
+    return ""
 
 
 def run_bench(
@@ -110,10 +143,8 @@ def run_bench(
         try:
             if path.exists():
                 known = read_result(path)
-                if not _asked_for(known, cell, options, config):
-                    raise TinoError(
-                        f"{path} was trained with other options or data: choose another folder, or delete it"
-                    )
+                if other := _difference(known, cell, options, config):
+                    raise TinoError(f"{path} was trained {other}: choose another folder, or delete it")
                 found.append(known)
                 print(f"[{i}/{len(todo)}] {cell}: already finished")
                 continue

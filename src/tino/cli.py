@@ -15,8 +15,8 @@ from tyro.conf import FlagCreatePairsOff, subcommand
 
 from tino.commands.data import Diagnose, Generate, Problems, Show
 from tino.commands.models import Bench, Certify, Evaluate, Models, Report, Train
-from tino.commands.options import RULES
-from tino.errors import Stopped, TinoError, TinoWarning
+from tino.commands.parsing import RULES
+from tino.errors import Stopped, TinoError, TinoWarning, lacks_module
 from tino.progress import StandardError
 from tino.text import visible
 from tino.version import VERSION
@@ -53,7 +53,7 @@ def run(arguments: list[str]) -> int:
             _say(error)
             return error.status
         except ModuleNotFoundError as error:
-            _say(f"the package '{error.name}' is missing: pip install {error.name}")
+            _say(lacks_module(error))
             return 2
         except (TinoError, OSError) as error:
             _say(error)
@@ -66,15 +66,20 @@ def run(arguments: list[str]) -> int:
 
 def _read(arguments: list[str]) -> Any:
     """The command and its options; help and wrong calls are answered here, and end the program."""
-    commands = Union[tuple(Annotated[record, subcommand(name)] for name, record in COMMANDS.items())]  # noqa: UP007
+    if arguments[0] in COMMANDS:  # alone: then tyro's errors name this command's own help
+        asked, about, prog, arguments = COMMANDS[arguments[0]], None, f"tino {arguments[0]}", arguments[1:]
+    else:
+        each = tuple(Annotated[record, subcommand(name)] for name, record in COMMANDS.items())
+        asked, about, prog = Union[each], ABOUT, "tino"  # noqa: UP007
+    width = shutil.get_terminal_size().columns  # tyro wraps what is in boxes, but not the texts above them
     said = io.TextIOWrapper(io.BytesIO(), encoding=sys.stdout.encoding, errors="replace")
     said.isatty = sys.stdout.isatty  # for colours
     try:
         with redirect_stdout(said):
             return tyro.cli(
-                commands,  # pyright: ignore
-                prog="tino",
-                description=ABOUT,
+                asked,  # pyright: ignore
+                prog=prog,
+                description=about,
                 args=arguments,
                 config=(FlagCreatePairsOff,),
                 registry=RULES,
@@ -82,13 +87,9 @@ def _read(arguments: list[str]) -> Any:
     finally:
         said.seek(0)
         for line in said.read().replace("{" + ",".join(COMMANDS) + "}", "COMMAND ...").splitlines():
-            print(_fitted(line))
-
-
-def _fitted(line: str) -> str:
-    """The line in the terminal's width: tyro wraps what is in boxes, but not the texts above them."""
-    width = shutil.get_terminal_size().columns
-    return line if len(re.sub(r"\x1b\[[\d;]*m", "", line)) <= width else textwrap.fill(line, width)
+            bare = re.sub(r"\x1b\[[\d;]*m", "", line)  # without colours
+            if not re.fullmatch("[│|] +[│|]", bare):  # where a help text fills its line, tyro adds an empty one
+                print(line if len(bare) <= width else textwrap.fill(line, width))
 
 
 def _say(text: object) -> None:

@@ -5,6 +5,7 @@ import os
 import platform
 import resource
 import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -66,4 +67,4 @@ def peak_memory(device: torch.device) -> int:
     """Bytes: of the GPU's memory what torch held at most, else what the process did since it began."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

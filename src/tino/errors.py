@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, get_args
@@ -28,11 +29,24 @@ class Stopped(TinoError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> TinoError:
-    """The error for a name that is not registered, with the nearest known ones."""
+    """The error for a name that is not registered, with the nearest known one."""
+    return TinoError(f"no {kind} named '{name}': {nearest(name, known)}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant, in whatever case, and all of them."""
     known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    hint = f"did you mean '{near[0]}'? " if near else ""
-    return TinoError(f"no {kind} named '{name}': {hint}known: {', '.join(known)}")
+    by_lower = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    hint = f"did you mean '{by_lower[near[0]]}'? " if near else ""
+    return f"{hint}known: {', '.join(known)}"
+
+
+def lacks_module(error: ModuleNotFoundError) -> str:
+    """What to do about a package that is missing; a module of Python's own is missing on other systems."""
+    if error.name in sys.stdlib_module_names:
+        return f"Python has no module '{error.name}' here: tino runs on Linux and macOS"
+    return f"the package '{error.name}' is missing: pip install {error.name}"
 
 
 KINDS = {

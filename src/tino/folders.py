@@ -12,6 +12,7 @@ from tino.errors import TinoError
 RUN = "run.json"  # written last: its presence means that the run is finished
 CHECKPOINT = "checkpoint.safetensors"
 FIGURES = ("loss.png", "example.png")  # drawn after the run is finished
+TENSORBOARD = "tensorboard"  # a folder of its own
 NEW = ".new"  # where a run is trained that replaces a finished one
 LOCK = ".lock"
 
@@ -43,31 +44,42 @@ def _lock(folder: Path) -> int:
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):  # whoever was here has just left, and removed its lock and an empty folder
-            held = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR)
+            held, is_ours = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR), False
             try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(held)
-                raise TinoError(f"another process trains in {folder}: wait for it, or use another folder") from None
-            except OSError:  # a file system without locks
+                is_ours = _locked(held, folder)
+            finally:
+                if not is_ours:
+                    os.close(held)
+            if is_ours:
                 return held
-            if os.path.samestat(os.fstat(held), os.stat(folder / LOCK)):
-                return held
-            os.close(held)
+
+
+def _locked(held: int, folder: Path) -> bool:
+    """Whether the lock is ours; not if its file was removed after we opened it."""
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise TinoError(f"another process trains in {folder}: wait for it, or use another folder") from None
+    except OSError:  # a file system without locks
+        return True
+    return os.path.samestat(os.fstat(held), os.stat(folder / LOCK))
 
 
 def place_to_train(folder: Path, resume: bool, force: bool) -> Path:
-    """The folder itself, or, if it holds a finished run that is to be replaced, a hidden one inside it."""
+    """The folder itself, or, if it holds a finished run that is to be replaced, a hidden one inside it.
+
+    The errors name the options so that they can be read as Python's, ``force=True``, and as the command's, ``--force``.
+    """
     finished = (folder / RUN).exists()
     if finished and not force:
         if not resume:
-            raise TinoError(f"{folder} holds a finished run: use another folder, or force=True to replace it")
-        interrupted = (folder / NEW / CHECKPOINT).exists()
-        hint = "; the one to replace it is not, force=True resumes that" if interrupted else ""
-        raise TinoError(f"the run in {folder} is finished: there is nothing to resume{hint}")
+            raise TinoError(f"{folder} holds a finished run: use another folder, or replace it with 'force'")
+        if (folder / NEW / CHECKPOINT).exists():
+            raise TinoError(f"{folder} is finished; its replacement is not: continue that with 'force' and 'resume'")
+        raise TinoError(f"the run in {folder} is finished: there is nothing to resume")
     place = folder / NEW if finished else folder
-    if (place / CHECKPOINT).exists() and not resume:
-        raise TinoError(f"{place} holds an unfinished run: resume it, or delete {place / CHECKPOINT}")
+    if (place / CHECKPOINT).exists() and not (resume or (place / RUN).exists()):
+        raise TinoError(f"{place} holds an unfinished run: continue it with 'resume', or delete {place / CHECKPOINT}")
     return place
 
 
@@ -76,6 +88,8 @@ def adopt(folder: Path) -> None:
     new = folder / NEW
     if not (new / RUN).exists():
         return
+    if (folder / RUN).exists() and (folder / TENSORBOARD).exists():  # still the old run's: run.json moves in last
+        shutil.rmtree(folder / TENSORBOARD)
     for name in (RUN, *FIGURES):  # without run.json, a mixture of files is not taken for a run
         (folder / name).unlink(missing_ok=True)
     for path in new.glob("[!.]*"):

@@ -174,7 +174,7 @@ def _check_disk(problem: Problem, trajectories: int, folder: Path) -> None:
     nearest = next(place for place in (folder, *folder.resolve().parents) if place.exists())
     free = shutil.disk_usage(nearest).free
     if needed > free:
-        sizes = f"{needed / 2**30:.3g} GiB, {free / 2**30:.3g} GiB are free"
+        sizes = f"{needed / 2**30:.3g} GiB, {free / 2**30:.3g} GiB are free; use fewer points or pairs"
         raise TinoError(f"{folder} has no room for {trajectories} pairs of {problem.name}: they need {sizes}")
 
 

@@ -29,7 +29,11 @@ class DataOptions:
     cache: Path | None = None
     """Folder for generated datasets; $TINO_CACHE, or else the user's cache folder, if left out."""
 
-    def options(self) -> dict[str, int | float | str]:
+    def counts(self, train: int = TRAIN, test: int = TEST) -> tuple[int, int]:
+        """Training and test pairs of a problem; these numbers where none are given."""
+        return train if self.train is None else self.train, test if self.test is None else self.test
+
+    def overrides(self) -> dict[str, int | float | str]:
         """The options that replace a problem's values."""
         sizes = {"n_t": self.n_t, "resolution": self.resolution}
         given: dict[str, int | float | str] = {key: value for key, value in sizes.items() if value is not None}
@@ -43,7 +47,7 @@ class DataOptions:
     def problem(self, name: str) -> "Problem":
         from tino.problems import problem  # here: it imports torch
 
-        return problem(name, **self.options())
+        return problem(name, **self.overrides())
 
 
 def _number(text: str) -> float | str:

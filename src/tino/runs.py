@@ -13,6 +13,7 @@ A run that replaces a finished one is trained in .new inside the folder, and tak
 """
 
 import math
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -29,7 +30,7 @@ from tino.environment import device_name, environment, forget_peak_memory, peak_
 from tino.errors import TinoError, in_short
 from tino.evaluation import Scores, evaluate, samples_per_second
 from tino.files import check_seal, check_writable, read_json, write_json, write_sealed, write_text
-from tino.folders import CHECKPOINT, FIGURES, NEW, RUN, adopt, alone_in, place_to_train
+from tino.folders import CHECKPOINT, FIGURES, NEW, RUN, TENSORBOARD, adopt, alone_in, place_to_train
 from tino.models.registry import build, model_entry
 from tino.models.store import load
 from tino.operator import Operator
@@ -39,7 +40,8 @@ from tino.sources import DataOptions, Source, fingerprint
 from tino.training import TrainConfig, distributed
 from tino.training.checkpoint import check_room
 from tino.training.history import History
-from tino.training.loop import Log, fit
+from tino.training.loop import fit
+from tino.training.tensorboard import tensorboard_log, tensorboard_writer
 
 RUN_FORMAT = 3  # of the folder; its records carry checksums
 PREVIEW = "example.safetensors"
@@ -113,33 +115,35 @@ def train_run(
     options: DataOptions,
     config: TrainConfig,
     resume: bool = False,
-    log: Log | None = None,
     force: bool = False,
+    tensorboard: bool = False,
 ) -> Run | None:
     """The whole pipeline for one model: dataset, model, training, scores, certificate, all saved in the folder.
 
     ``resume`` goes on from the folder's checkpoint, if there is one. ``force`` replaces a finished run, which stays
-    as it is until the new one is finished. Started by torchrun, the processes train together, and all but the first
-    return None.
+    as it is until the new one is finished. ``tensorboard`` also writes the losses for TensorBoard. Started by torchrun,
+    the processes train together, and all but the first return None.
     """
     with distributed.processes(config.device) as place:
         config = replace(config, device=place)
         device = pick_device(place)
         source.check(options)  # invalid input fails before data are made
         model_entry(model_name)
+        if tensorboard:
+            tensorboard_writer()
         check_writable(folder)
         with _alone(folder, device):
             where = place_to_train(folder, resume, force)
             train, test = distributed.first_then_others(lambda: source.load(options, config.seed, device))
             asked = {
                 "source": source.place,
-                "options": options.options(),
+                "options": options.overrides(),
                 "train": options.train,
                 "test": options.test,
                 "seed": config.seed,
                 "fingerprint": fingerprint(train),
             }
-            if not _train(train, test, model_name, where, asked, config, resume, log):
+            if not _train(train, test, model_name, where, asked, config, resume, tensorboard):
                 return None
             adopt(folder)
             return read_run(folder)
@@ -169,7 +173,7 @@ def _train(
     asked: dict[str, Any],
     config: TrainConfig,
     resume: bool,
-    log: Log | None,
+    tensorboard: bool,
 ) -> bool:
     """Train and write the run -> whether this process wrote it: the first of them does."""
     device, checkpoint = pick_device(config.device), folder / CHECKPOINT
@@ -180,12 +184,14 @@ def _train(
     if first and not checkpoint.exists():
         for old in (*WRITTEN_BY_A_RUN, *FIGURES):  # of an earlier run here that did not finish
             (folder / old).unlink(missing_ok=True)
+        shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
         about = {"format": RUN_FORMAT, "model": model_name, "training": asdict(config), "data": asked}
         write_sealed(folder / "config.json", about)
         write_json(folder / "environment.json", environment(device))
     started = time.perf_counter()
     forget_peak_memory(device)
-    history = fit(model, train, config, True, checkpoint, resume, log)
+    with tensorboard_log(folder / TENSORBOARD if tensorboard and first else None) as log:
+        history = fit(model, train, config, True, checkpoint, resume, log)
     peak = peak_memory(device)
     seconds = max(time.perf_counter() - started, history.seconds[-1] if history.seconds else 0.0)
     if not first:
@@ -271,6 +277,8 @@ def read_run(folder: Path) -> Run:
             with alone_in(folder):
                 adopt(folder)
             return read_run(folder)
+        if (folder / "config.json").is_file():
+            raise TinoError(f"the run in {folder} is not finished: continue it with 'tino train' and 'resume'")
         raise TinoError(f"no finished run in {folder}: expected a folder written by 'tino train'")
     config = read_json(folder / "config.json")
     held = config.get("format") if isinstance(config, dict) else None

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from tino.channels import INPUT, OUTPUT, Channel, Channels, numbered
 from tino.data import Dataset, load_dataset, read_record
-from tino.errors import TinoError, in_short, unknown
+from tino.errors import TinoError, in_short, nearest, whole
 from tino.generation import dataset
 from tino.grids import Grid, Interval, Point, TimeGrid
-from tino.options import TEST, TRAIN, DataOptions
+from tino.options import DataOptions
 from tino.problems import problem, problem_names
 
 KNOWN = ("f", "u", "t", "ic", "lengths", "title")
@@ -68,9 +68,11 @@ class Source:
             if path.suffix not in (".npz", ".h5"):
                 problem(self.text)  # raises an error that names the nearest one
             raise TinoError(f"no file {self.text}")
-        if path.suffix not in (".npz", ".h5"):
-            _check_kind(path)
-        if options.options():
+        if path.suffix not in (".npz", ".h5") and (found := _kind(path)) != "HDF5":
+            if found == "zip":
+                raise TinoError(f"{path} looks like an .npz file: rename it to {path.name}.npz")
+            raise TinoError(f"{path} {found}: {MAKE}")
+        if options.overrides():
             raise TinoError(f"n_t, resolution and set apply to problems only, {self.text} is a file")
 
     def load(
@@ -80,8 +82,7 @@ class Source:
         self.check(options)
         if self.is_problem:
             chosen = options.problem(self.text)
-            counts = (TRAIN if options.train is None else options.train, TEST if options.test is None else options.test)
-            train, test = dataset(chosen, seed, *counts, options.cache, device, show_progress)
+            train, test = dataset(chosen, seed, *options.counts(), options.cache, device, show_progress)
             about = {"title": chosen.title}
             return _with_meta(train, about), _with_meta(test, about)
         if self.text.endswith(".npz"):
@@ -94,18 +95,19 @@ class Source:
         return train, test
 
 
-def _check_kind(path: Path) -> None:
-    """An error unless the file is HDF5, which may have any name."""
-    if path.is_dir():
+def _kind(path: str | os.PathLike[str]) -> str:
+    """zip or HDF5 by the file's first bytes; of others, what is wrong with them."""
+    if Path(path).is_dir():
         raise TinoError(f"{path} is a folder, expected a file or the name of a problem")
     with open(path, "rb") as file:
         start = file.read(8)
     if start == b"\x89HDF\r\n\x1a\n":
-        return
-    if start.startswith(b"PK"):
-        raise TinoError(f"{path} looks like an .npz file: rename it to {path.name}.npz")
-    found = "holds one array" if start.startswith(b"\x93NUMPY") else "is neither an .npz file nor a dataset of tino's"
-    raise TinoError(f"{path} {found}: {MAKE}")
+        return "HDF5"
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "zip"
+    if start.startswith(b"\x93NUMPY"):
+        return "holds one array, expected several"
+    return "is neither an .npz file nor a dataset of tino's" if start else "is empty"
 
 
 def file_name(path: str) -> str:
@@ -134,10 +136,14 @@ def _first(data: Dataset, count: int | None) -> Dataset:
 def split_records(data: Dataset, train: int | None, test: int | None, seed: int) -> tuple[Dataset, Dataset]:
     """Test records drawn with the seed, and the others for training."""
     n = len(data)
-    test = max(1, n // TEST_SHARE) if test is None else test
-    train = n - test if train is None else train
-    if test < 1 or train < 1 or train + test > n:
-        raise TinoError(f"{data.name} has {n} records: not enough for {train} training and {test} test records")
+    if n < 2:
+        raise TinoError(f"{data.name} has {n} record, expected 2 or more: one of them is for the test")
+    test = max(1, n // TEST_SHARE) if test is None else whole("test", test, 1)
+    if test >= n:
+        raise TinoError(f"{data.name} has {n} records, test = {test} leaves none for training")
+    train = n - test if train is None else whole("train", train, 1)
+    if train + test > n:
+        raise TinoError(f"{data.name} has {n} records, too few for {train} training and {test} test records")
     order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
     return data.take(order[test : test + train].sort().values), data.take(order[:test].sort().values)
 
@@ -156,7 +162,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
     if missing := [name for name in ("f", "u", "t") if name not in arrays]:
         raise TinoError(f"{path} lacks {' and '.join(missing)}: it needs arrays f (n, t, m), u (n, t, x) and t (t,)")
     if unused := [name for name in arrays if name not in KNOWN]:
-        raise unknown("array for a dataset", unused[0], KNOWN)
+        raise TinoError(f"{path} holds an array '{unused[0]}' that tino does not know: {nearest(unused[0], KNOWN)}")
     t = torch.from_numpy(arrays["t"].astype(float)) if arrays["t"].dtype.kind in "iuf" else torch.zeros(0)
     if t.ndim != 1 or len(t) < 2 or not torch.allclose(t.diff(), (t[-1] - t[0]) / (len(t) - 1), rtol=1e-3, atol=0):
         raise TinoError(f"the times t of {path} must be (t,), rising in equal steps")
@@ -182,10 +188,13 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
 
 def _read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     try:
+        if (found := _kind(path)) == "HDF5":
+            raise TinoError(f"{path} is an HDF5 file: tino.load_dataset reads those that tino wrote")
+        if found != "zip":
+            raise TinoError(f"{path} {found}: {MAKE}")
         with open(path, "rb") as raw:
             file = np.load(raw, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise TinoError(f"{path} holds one array, expected several: {MAKE}")
+            assert isinstance(file, np.lib.npyio.NpzFile)
             with file:
                 assert file.zip is not None
                 _check_claims(file.zip, raw)
@@ -195,7 +204,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     except TinoError:
         raise
     except Exception as error:  # zip, zlib, and numpy's parser of headers raise many kinds
-        reason = "it holds objects, or is another kind of file" if "pickle" in str(error) else in_short(error)
+        reason = "it holds Python objects" if "Object arrays" in str(error) else in_short(error)
         raise TinoError(f"{path} is not a readable .npz file of plain arrays ({reason}): {MAKE}") from error
 
 

@@ -2,9 +2,6 @@
 
 import unicodedata
 
-from rich.table import Table
-from rich.text import Text
-
 from tino.errors import TinoError
 
 
@@ -22,10 +19,3 @@ def check_text(word: str, text: str) -> None:
     """Refuse a name that ``visible`` would have to change."""
     if (shown := visible(str(text))) != str(text):
         raise TinoError(f"the {word} '{shown}' holds characters that cannot be seen: leave them out")
-
-
-class TextTable(Table):
-    """A table for the terminal whose cells are text as it is, never rich's markup."""
-
-    def add_row(self, *cells: str) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        super().add_row(*[Text(visible(cell)) for cell in cells])

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from tino.commands.printing import empty_table, print_json, read_shard, say
+from tino.commands.printing import print_json, read_shard, say
 from tino.errors import TinoError
 from tino.options import TEST, TRAIN, DataOptions
+from tino.report.terminal import TextTable
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Problems:
         chosen = [problem(name) for name in problem_names()]
         if self.json:
             return print_json([{"title": one.title, "section": one.section, **one.record()} for one in chosen])
-        table = empty_table("problem", "equation", "times", "sensors -> points")
+        table = TextTable("problem", "equation", "times", "sensors -> points")
         for one in chosen:
             table.add_row(one.name, one.equation, str(one.time.n), f"{one.inputs.size} -> {one.outputs.size}")
         Console().print(table)
@@ -97,7 +98,18 @@ class Generate:
 
     problem: Annotated[Positional[str], arg(metavar="PROBLEM")]
     """Name of the problem; 'tino problems' lists them."""
-    data: OmitArgPrefixes[DataOptions] = field(default_factory=DataOptions)
+    train: int = TRAIN
+    """Training pairs."""
+    test: int = TEST
+    """Test pairs."""
+    n_t: int | None = None
+    """Points in time; the paper's number if left out."""
+    resolution: int | None = None
+    """Points along each axis of space; the paper's number if left out."""
+    set: tuple[str, ...] = ()
+    """Other options of the problem as name=value, such as boundary=frozen; docs/problems.md has them."""
+    cache: Path | None = None
+    """Folder for the dataset; $TINO_CACHE, or else the user's cache folder, if left out."""
     seed: int = 0
     """Seed of all random numbers."""
     shard: str = "1/1"
@@ -112,11 +124,10 @@ class Generate:
         from tino.devices import pick_device
         from tino.generation import generate
 
-        chosen = self.data.problem(self.problem)
+        chosen = DataOptions(n_t=self.n_t, resolution=self.resolution, set=self.set).problem(self.problem)
         device = pick_device(self.device)
         shard = read_shard(self.shard)
-        train, test = self.data.train or TRAIN, self.data.test or TEST
-        path = generate(chosen, self.seed, train, test, self.data.cache, device, shard=shard)
+        path = generate(chosen, self.seed, self.train, self.test, self.cache, device, shard=shard)
         if path is None:
             state = {"path": None, "shard": self.shard}
             return (
@@ -125,7 +136,7 @@ class Generate:
         if self.json:
             return print_json({"path": str(path), **read_record(path)})
         size = path.stat().st_size / 2**20
-        say(str(path), f"{train} training and {test} test pairs, {size:.0f} MiB")
+        say(str(path), f"{self.train} training and {self.test} test pairs, {size:.0f} MiB")
 
 
 @dataclass(frozen=True)
@@ -146,7 +157,8 @@ class Diagnose:
 
         source, options = Source(self.data), self.dataset
         if source.is_problem:  # 200 pairs are enough, and none are needed for a test
-            options = replace(options, train=options.train or 200, test=options.test or 1)
+            train, test = options.counts(200, 1)
+            options = replace(options, train=train, test=test)
         if self.data.endswith(".npz"):
             source.check(options)
             train = read_arrays(self.data)
@@ -159,7 +171,7 @@ class Diagnose:
 def _print_pod(rows: list[dict[str, Any]]) -> None:
     from tino.report.spectra import SHARES
 
-    table = empty_table("snapshots", "points", *[f"{100 * share:.7g} %" for share in SHARES], "kept", "lost")
+    table = TextTable("snapshots", "points", *[f"{100 * share:.7g} %" for share in SHARES], "kept", "lost")
     for row in rows:
         counts = [str(count) if count else "–" for count in row["modes_for_energy"].values()]
         table.add_row(row["snapshots"], str(row["points"]), *counts, str(row["kept"]), f"{row['lost']:.1e}")

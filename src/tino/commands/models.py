@@ -1,6 +1,5 @@
 """Commands about models and their runs."""
 
-import os
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
@@ -10,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from tino.commands.options import Given
-from tino.commands.printing import empty_table, print_json, read_shard, say
+from tino.commands.parsing import Given
+from tino.commands.printing import print_json, read_shard, say
 from tino.errors import Stopped, TinoError
+from tino.folders import RUN, place_to_train
 from tino.options import DataOptions
+from tino.report.terminal import TextTable
 from tino.training.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Models:
 
         if self.json:
             return print_json({name: _parts(model) for name, model in MODELS.items()})
-        table = empty_table("model", "mixer", "basis", "time factor", "what it is")
+        table = TextTable("model", "mixer", "basis", "time factor", "what it is")
         for name, model in MODELS.items():
             parts = _parts(model)
             factor = "yes" if parts.get("time_factor") else "–"
@@ -69,29 +70,29 @@ class Train:
     """Print JSON for scripts."""
 
     def run(self) -> None:
+        if self.out is not None:  # an error here does not wait for torch
+            place_to_train(self.out, self.resume, self.force)
         from tino.report.runs_report import write_figures
-        from tino.report.tables import print_table
+        from tino.report.tables import print_scores, print_table
         from tino.runs import train_run
         from tino.sources import Source
-        from tino.training.tensorboard import tensorboard_log
 
         source = Source(self.data)
         folder = self.out or Path("runs") / source.name / f"{self.model}-{self.training.seed}"
-        if (folder / "run.json").exists() and not (self.force or self.resume):
-            raise TinoError(f"{folder} holds a finished run: use another --out, or --force to replace it")
-        first = int(os.environ.get("RANK", "0")) == 0
-        with tensorboard_log(folder / "tensorboard" if self.tensorboard and first else None) as log:
-            try:
-                done = train_run(source, self.model, folder, self.dataset, self.training, self.resume, log, self.force)
-            except Stopped as stopped:
-                how = "--force --resume" if self.force else "--resume"
-                raise Stopped(stopped.step, stopped.number, how) from None
+        how = {"resume": self.resume, "force": self.force, "tensorboard": self.tensorboard}
+        try:
+            done = train_run(source, self.model, folder, self.dataset, self.training, **how)
+        except Stopped as stopped:
+            again = "--force --resume" if self.force else "--resume"
+            raise Stopped(stopped.step, stopped.number, again) from None
         if done is None:
             return None
         write_figures(done)
         if self.json:
             return print_json(_summary(done))
         print_table([done.result])
+        if done.channels:
+            print_scores(done.result.scores, done.channels, done.preview().data.output_channels)
         say(f"saved in {folder}")
 
 
@@ -129,9 +130,9 @@ class Bench:
         if not self.seeds:
             raise TinoError("give --seeds one number or more")
         if self.suite == "paper":
-            todo = paper_cells(self.problems, self.models, self.seeds, shard)
+            todo = paper_cells(self.problems, self.models, self.seeds, shard, self.dataset)
         elif self.problems and self.models:
-            todo = cells(self.problems, self.models, self.seeds, shard)
+            todo = cells(self.problems, self.models, self.seeds, shard, self.dataset)
         else:
             raise TinoError("give --problems and --models, or --suite paper")
         out = self.out or Path("results") / ("paper" if self.suite == "paper" else "bench")
@@ -173,7 +174,7 @@ class Evaluate:
     def run(self) -> None:
         from tino.devices import pick_device
         from tino.evaluation import evaluate
-        from tino.metrics import METRICS
+        from tino.report.tables import print_scores
         from tino.runs import read_run
 
         device = pick_device(self.device)
@@ -182,21 +183,15 @@ class Evaluate:
         scores = evaluate(done.model().to(device), test)
         if self.json:
             return print_json(scores.record())
-        errors = f"MSE {scores.mse_mean:.3e} ± {scores.mse_sd:.3e}, relative L2 {scores.rel_l2_mean:.3e}"
-        say(f"{done.result.model} on {done.result.problem}, {len(test)} test samples: {errors}")
-        shown = ("mse_mean", "mse_sd", "rel_l2_mean")
-        others = {key: m.heading for key, m in METRICS.items() if key not in shown}
-        print(", ".join(f"{heading} = {scores.overall[key]:.4g}" for key, heading in others.items()))
-        for name, numbers in scores.channels.items():
-            told = {"rel_l2_mean": METRICS["rel_l2_mean"].heading, **others}
-            say(f"{name}: " + ", ".join(f"{heading} = {numbers[key]:.4g}" for key, heading in told.items()))
+        say(f"{done.result.model} on {done.result.problem}, {len(test)} test samples")
+        print_scores(scores.overall, scores.channels, test.output_channels)
 
 
 @dataclass(frozen=True)
 class Certify:
     """Measure whether trained models are causal, autonomous and at rest, in float64."""
 
-    run_folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN", help_behavior_hint="(one or more)")]
+    run_folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN [RUN ...]", help_behavior_hint="(required)")]
     """Run folders written by 'tino train'."""
     seed: int = 0
     """Seed of the random inputs, changes and cuts."""
@@ -226,7 +221,9 @@ class Certify:
 class Report:
     """Compare runs, or the results of a bench: print tables, and write a page with tables and figures."""
 
-    folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="FOLDER", help_behavior_hint="(one or more)")]
+    folders: Annotated[
+        Positional[tuple[Path, ...]], arg(metavar="FOLDER [FOLDER ...]", help_behavior_hint="(required)")
+    ]
     """Run folders written by 'tino train', or one folder of results written by 'tino bench', such as results/paper."""
     out: Path = Path("report")
     """Folder for index.html and its figures; for a bench also report.md and tables.tex."""
@@ -266,11 +263,15 @@ class Report:
 def _check_reportable(folder: Path) -> None:
     from tino.results import holds_results
 
-    if not (folder / "run.json").exists():
-        above = folder.resolve().parent
-        hint = f", such as {above}" if holds_results(above) else ""
-        kinds = f"a folder written by 'tino train', or a results folder of 'tino bench' (NAME/MODEL-SEED.json){hint}"
-        raise TinoError(f"nothing to report in {folder}: expected {kinds}")
+    if (folder / RUN).exists() or (folder / "config.json").exists():
+        return  # a run, finished or not
+    for below in ("*", "*/*"):
+        if any(folder.glob(f"{below}/{RUN}")):
+            raise TinoError(f"{folder} holds runs: give them as {folder}/{below}")
+    above = folder.resolve().parent
+    hint = f", such as {above}" if holds_results(above) else ""
+    kinds = f"a folder written by 'tino train', or a results folder of 'tino bench' (NAME/MODEL-SEED.json){hint}"
+    raise TinoError(f"nothing to report in {folder}: expected {kinds}")
 
 
 def _parts(model: "Model") -> dict[str, Any]:
@@ -288,7 +289,8 @@ def _runs(folders: tuple[Path, ...]) -> "list[Run]":
 
     if not folders:
         raise TinoError("name at least one folder, such as runs/duffing/tino-0")
-    return [read_run(folder) for folder in folders]
+    each_once = {folder.resolve(): folder for folder in folders}
+    return [read_run(folder) for folder in each_once.values()]
 
 
 def _summary(done: "Run") -> dict[str, Any]:

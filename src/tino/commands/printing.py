@@ -1,12 +1,10 @@
-"""What commands share: lines, tables, JSON, the shard of a job."""
+"""What commands share: lines, JSON, the shard of a job."""
 
 import json
 from typing import Any
 
-from rich import box
-
 from tino.errors import TinoError
-from tino.text import TextTable, visible
+from tino.text import visible
 
 
 def read_shard(text: str) -> tuple[int, int]:
@@ -21,13 +19,6 @@ def say(*lines: str) -> None:
     """Print each as one line, whatever names and paths it holds."""
     for line in lines:
         print(visible(line))
-
-
-def empty_table(*headings: str) -> TextTable:
-    made = TextTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for heading in headings:
-        made.add_column(heading, overflow="fold")
-    return made
 
 
 def print_json(value: Any) -> None:

@@ -142,7 +142,7 @@ def register(name: str, **fixed: Any) -> Callable[[Callable[..., Problem]], Call
     """
 
     def enrol(factory: Callable[..., Problem]) -> Callable[..., Problem]:
-        if is_tino_s_own(name):
+        if is_built_in(name):
             raise TinoError(f"the name '{name}' is one of tino's own problems: choose another")
         check_text("problem's name", name)
         recorded = _recorded(factory)
@@ -177,7 +177,7 @@ def problem_names() -> list[str]:
     return list(_FACTORIES)
 
 
-def is_tino_s_own(name: str) -> bool:
+def is_built_in(name: str) -> bool:
     """Whether the name is registered by tino itself, not by a user."""
     return name in _FACTORIES and _FACTORIES[name][0].__module__.startswith("tino.")
 

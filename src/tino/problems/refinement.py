@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tino.problems.base import Problem, is_tino_s_own, problem
+from tino.problems.base import Problem, is_built_in, problem
 
 BOUND = 2e-5  # relative L2 error allowed: less than half of the smallest that a model of the paper's tables reaches
 FINEST = 4  # times the points and steps that a problem begins with
@@ -29,7 +29,7 @@ class Refinement:
 
 def has_known_accuracy(given: Problem) -> bool:
     """Whether it is one of tino's own problems with its own forcings and coefficients, on any grid."""
-    if not is_tino_s_own(given.name):
+    if not is_built_in(given.name):
         return False
     usual = problem(given.name)
     coefficients = {name: value for name, value in usual.options.items() if isinstance(value, float)}

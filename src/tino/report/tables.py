@@ -1,18 +1,19 @@
 """What reports say of a result: its numbers, its row in a table, its data and its training."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from rich import box
 from rich.console import Console
 from rich.text import Text
 
+from tino.channels import Channels
 from tino.metrics import METRICS
 from tino.paper import PAPER
 from tino.preview import Preview
 from tino.problems import problem, problem_names
+from tino.report.terminal import TextTable
 from tino.results import Result
-from tino.text import TextTable, visible
+from tino.text import visible
 
 DASH = "–"
 
@@ -102,8 +103,7 @@ def print_table(results: Sequence[Result], names: Sequence[str] | None = None) -
     console, named = Console(), names or [COLUMNS["model"](result) for result in results]
     for name in dict.fromkeys(result.problem for result in results):
         title = Text(f"{visible(name)}: errors on the test set", style="table.title")
-        table = TextTable(title=title, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        table.show_edge = table.pad_edge = False
+        table = TextTable(title=title, show_edge=False, pad_edge=False)
         rows = [_narrow_row(r, model) for r, model in zip(results, named, strict=True) if r.problem == name]
         shown = [key for key in ON_A_TERMINAL if any(row[key] != DASH for row in rows)]
         if "paper MSE" in shown and "fit %" in shown:  # there is room for one of them
@@ -120,3 +120,20 @@ def print_table(results: Sequence[Result], names: Sequence[str] | None = None) -
 def _narrow_row(result: Result, name: str) -> dict[str, str]:
     cells = {heading: write(result) for heading, write in COLUMNS.items()}
     return {**cells, "model": name, "MSE ± SD": f"{cells['MSE']} ± {cells['± SD']}"}
+
+
+IN_UNITS = ("mse_mean", "mse_sd", "rmse", "max_error")  # metrics that say nothing of channels in different units
+
+
+def print_scores(overall: Mapping[str, float], by_channel: Mapping[str, Mapping[str, float]], of: Channels) -> None:
+    """A row for all values and, of several channels, one for each, named with its unit; in 80 columns."""
+    table = TextTable("channel" if by_channel else "", show_edge=False, pad_edge=False)
+    for metric in METRICS.values():
+        heading = {"relative L2": "rel. L2", "largest error": "largest\nerror"}.get(metric.heading, metric.heading)
+        table.add_column(heading, justify="right", no_wrap=True)
+    units = {channel.name: str(channel) for channel in of}
+    rows = {units.get(name, name): numbers for name, numbers in by_channel.items()}
+    table.add_row("all", *(DASH if by_channel and key in IN_UNITS else score(key, overall.get(key)) for key in METRICS))
+    for name, numbers in rows.items():
+        table.add_row(name, *(score(key, numbers.get(key)) for key in METRICS))
+    Console().print(table)

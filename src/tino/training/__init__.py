@@ -1,3 +1,3 @@
-"""Training: a config, one loop, its history."""
+"""Training: begin with ``loop.py``. Only the config is needed by those who import the package."""
 
 from tino.training.config import TrainConfig as TrainConfig

@@ -192,8 +192,10 @@ class Watch:
             if not math.isfinite(loss):
                 where = f"epoch {epoch + 1}, learning rate {waiting[i].lr:.1e}, step {first + i + 1}"
                 kept = self.checkpoint is not None and self.checkpoint.exists()
-                last = f"the last good state is saved in {self.checkpoint}; " if kept else ""
-                raise TinoError(f"the loss is {loss} at {where}: {last}try a smaller lr in another folder")
+                hint = "try a smaller lr"
+                if kept:
+                    hint = f"the last good state is saved in {self.checkpoint}; {hint} in another folder"
+                raise TinoError(f"the loss is {loss} at {where}: {hint}")
             mse = waiting[i].objective.weight * loss + waiting[i].objective.constant
             run.epoch_loss += mse * min(run.batch, run.n - place * run.batch)
             if place + 1 == run.epoch_steps:

@@ -3,9 +3,19 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tino.errors import TinoError
 from tino.training.loop import Log
+
+
+def tensorboard_writer() -> Any:
+    """TensorBoard's own class; an error if it is not installed."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise TinoError("TensorBoard is not installed: pip install 'tino[tensorboard]', or train without it") from None
+    return SummaryWriter
 
 
 @contextmanager
@@ -14,11 +24,7 @@ def tensorboard_log(folder: Path | None) -> Iterator[Log | None]:
     if folder is None:
         yield None
         return
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise TinoError("TensorBoard is not installed: pip install 'tino[tensorboard]', or train without it") from None
-    with SummaryWriter(str(folder)) as writer:
+    with tensorboard_writer()(str(folder)) as writer:
 
         def log(step: int, values: dict[str, float]) -> None:
             for name, value in values.items():

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import textwrap
+from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -31,15 +32,15 @@ class Given(dict[str, Any]):
 
 @RULES.primitive_rule
 def _one_value(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
-    """An option such as ``int | None`` reads as INT in the help, not as {None}|INT; a path has a name."""
+    """An option such as ``int | None`` reads as INT in the help, not as {None}|INT; errors are in plain words."""
     kinds = set(get_args(info.type)) - {type(None)} or {info.type}
     kind = next((kind for kind in (int, float, str, Path) if kinds == {kind}), None)
-    if kind is None or (info.type is kind and kind is not Path):
+    if kind is None or info.type is str:
         return None
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar=kind.__name__.upper(),
-        instance_from_str=lambda given: _path(given[0]) if kind is Path else kind(given[0]),
+        instance_from_str=lambda given: READERS[kind](given[0]),
         is_instance=lambda value: value is None or isinstance(value, kind),
         str_from_instance=lambda value: [str(value)],
     )
@@ -49,6 +50,23 @@ def _path(text: str) -> Path:
     if not text:
         raise TinoError("the name of a file or folder is empty: '.' is the current folder")
     return Path(text)
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a whole number") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a number") from None
+
+
+READERS: dict[type, Callable[[str], Any]] = {int: _whole, float: _number, str: str, Path: _path}
 
 
 @RULES.struct_rule
@@ -67,7 +85,10 @@ def _given(**options: Any) -> Given:
 
 
 def _fields(record: type) -> list[StructFieldSpec]:
-    """The fields, explained by the texts that follow them in the source."""
+    """The fields, explained by the texts that follow them in the source.
+
+    tyro reads these texts only of records for which there is no rule, and its reader is private.
+    """
     body = ast.parse(textwrap.dedent(inspect.getsource(record))).body[0].body  # pyright: ignore
     texts = {
         ast.unparse(field.target): " ".join(ast.literal_eval(text.value).split())
