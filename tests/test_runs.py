@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import tino
-from tino.bench import cells
+from tino.bench import cells, run_cell
 from tino.cli import run
 from tino.files import read_json
 from tino.folders import adopt, alone_in
@@ -204,6 +204,24 @@ def test_a_replacement_killed_while_it_moves_in(cache, tmp_path):
         assert read_run(folder).result.epochs == 3
         assert contents(folder) == expected
         assert [path.name for path in (folder / "tensorboard").iterdir()] == ["events-3"]
+
+
+def test_a_replacement_that_only_has_to_move_in_is_not_trained_again(cache, tmp_path, monkeypatch):
+    """Killed between its run.json and its move: resuming takes it, and so does a bench; its checkpoint goes."""
+    config = tino.TrainConfig(epochs=2, batch_size=8, device="cpu")
+    cell = Cell("duffing", "tino", 0)
+    first = tmp_path / "runs" / cell.path.with_suffix("")
+    train_run(Source("duffing"), "tino", first, SMALL_DATA, config)
+    folder = shutil.copytree(first, tmp_path / "again")
+    shutil.copytree(first, folder / ".new")
+    (folder / ".new" / "checkpoint.safetensors").touch()
+    monkeypatch.setattr("tino.runs._train", None)  # nothing may be trained
+    assert train_run(Source("duffing"), "tino", folder, SMALL_DATA, config, resume=True, force=True) is not None
+    assert not (folder / "checkpoint.safetensors").exists()
+    (first / ".new").mkdir()
+    for path in [path for path in first.iterdir() if path.name != ".new"]:
+        shutil.move(path, first / ".new")
+    assert run_cell(cell, tmp_path / "results", tmp_path / "runs", SMALL_DATA, config).epochs == 2
 
 
 def test_one_process_trains_in_a_folder(cache, tmp_path, capsys):

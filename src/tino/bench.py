@@ -15,7 +15,7 @@ import torch
 from tino.devices import pick_device
 from tino.errors import Stopped, TinoError, TinoWarning, in_short
 from tino.files import check_writable
-from tino.folders import RUN
+from tino.folders import is_finished
 from tino.models.registry import MODELS, model_entry
 from tino.paper import PAPER, recipe
 from tino.preview import write_preview
@@ -95,10 +95,14 @@ def paper_config(cell: Cell, given: Mapping[str, Any]) -> TrainConfig:
 def run_cell(cell: Cell, out: Path, runs: Path, options: DataOptions, config: TrainConfig) -> Result:
     """Train the cell, or continue where it stopped, and write its result."""
     folder = runs / cell.path.with_suffix("")
-    finished = (folder / RUN).exists()
     source = Source(cell.source or cell.problem)
-    run = read_run(folder) if finished else train_run(source, cell.model, folder, options, config, resume=True)
-    assert run is not None  # a single process
+    try:
+        run = None if is_finished(folder) else train_run(source, cell.model, folder, options, config, resume=True)
+    except TinoError:
+        if not is_finished(folder):
+            raise
+        run = None  # another process has just finished it
+    run = run or read_run(folder)
     if other := _difference(run.result, cell, options, config):
         raise TinoError(f"{folder} was trained {other}: choose another folder of runs, or delete it")
     if cell.seed == 0 and (MODELS[cell.model].own or not source.is_problem):

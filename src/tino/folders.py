@@ -42,7 +42,12 @@ def alone_in(folder: Path) -> Iterator[None]:
 def _lock(folder: Path) -> int:
     """An open, locked file in the folder."""
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            if folder.exists():
+                raise  # a file of that name
+            continue  # it was a folder, which has just been removed
         with suppress(FileNotFoundError):  # whoever was here has just left, and removed its lock and an empty folder
             held, is_ours = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR), False
             try:
@@ -83,11 +88,20 @@ def place_to_train(folder: Path, resume: bool, force: bool) -> Path:
     return place
 
 
-def adopt(folder: Path) -> None:
-    """Put a finished new run in the place of the old one. If this is interrupted, the next call does the rest."""
+def is_finished(folder: Path) -> bool:
+    """Whether it holds a finished run, or one that only has to move in."""
+    return (folder / RUN).is_file() or (folder / NEW / RUN).is_file()
+
+
+def adopt(folder: Path) -> bool:
+    """Put a finished new run in the place of the old one -> whether there was one.
+
+    If this is interrupted, the next call does the rest.
+    """
     new = folder / NEW
     if not (new / RUN).exists():
-        return
+        return False
+    (new / CHECKPOINT).unlink(missing_ok=True)
     if (folder / RUN).exists() and (folder / TENSORBOARD).exists():  # still the old run's: run.json moves in last
         shutil.rmtree(folder / TENSORBOARD)
     for name in (RUN, *FIGURES):  # without run.json, a mixture of files is not taken for a run
@@ -97,3 +111,4 @@ def adopt(folder: Path) -> None:
             os.replace(path, folder / path.name)
     os.replace(new / RUN, folder / RUN)
     shutil.rmtree(new, ignore_errors=True)
+    return True

@@ -132,7 +132,9 @@ def train_run(
         if tensorboard:
             tensorboard_writer()
         check_writable(folder)
-        with _alone(folder, device):
+        with _alone(folder, device) as adopted:
+            if adopted and resume:  # what was to be resumed only had to move in
+                return read_run(folder) if distributed.rank() == 0 else None
             where = place_to_train(folder, resume, force)
             train, test = distributed.first_then_others(lambda: source.load(options, config.seed, device))
             asked = {
@@ -150,19 +152,19 @@ def train_run(
 
 
 @contextmanager
-def _alone(folder: Path, device: torch.device) -> Iterator[None]:
-    """The first process keeps strangers out of the folder, and finishes an interrupted replacement."""
-    refused = None
+def _alone(folder: Path, device: torch.device) -> Iterator[bool]:
+    """The first process keeps strangers out of the folder, and finishes an interrupted replacement: did it?"""
+    refused, adopted = None, False
     with ExitStack() as held:
         if distributed.rank() == 0:
             try:
                 held.enter_context(alone_in(folder))
-                adopt(folder)
+                adopted = adopt(folder)
             except TinoError as error:
                 refused = error
         if distributed.any_of(refused is not None, device):
             raise refused or TinoError(f"the first process cannot train in {folder}")
-        yield
+        yield distributed.any_of(adopted, device)
 
 
 def _train(
