@@ -42,6 +42,19 @@ def test_a_third_axis_is_channels_with_names_and_units(write):
     assert [c.name for c in tino.read_arrays(write(**arrays())).input_channels] == ["f1", "f2"]
 
 
+def test_float64_as_numpy_writes_it_is_converted_or_named(write):
+    """``predict`` and ``query`` convert; ``model(f)``, ``start`` and ``step`` name the fix."""
+    data = tino.read_arrays(write(**arrays()))
+    assert data.f.dtype == torch.float64
+    model = tino.build("tino", data)
+    u = tino.predict(model, data.f)
+    assert torch.allclose(model.query(data.f), u, atol=1e-5 * float(u.abs().max()))
+    for call in (model, lambda f: model.start(f[:, 0]), lambda f: model.step(model.start(f[:, 0].float())[0], f[:, 1])):
+        with pytest.raises(tino.TinoError, match=r"^f is float64, the model is float32: pass f\.float\(\)$"):
+            call(data.f)
+    assert torch.allclose(model(data.f.float()), u, atol=1e-5 * float(u.abs().max()))
+
+
 def test_coordinates_make_it_points(write):
     data = tino.read_arrays(write(**arrays(u=np.ones((12, 30, 5)), u_points=np.linspace(0, 1, 5))))
     assert (data.outputs, len(data.output_channels)) == (tino.Interval(0, 1, 5), 1)

@@ -107,6 +107,10 @@ class Operator(Framed, ABC):
 
     # -- the whole record ----------------------------------------------------------------------------------
 
+    def __call__(self, f: Tensor, ic: Tensor | None = None, *more: Any, **options: Any) -> Tensor:
+        self._check_dtypes(f, ic)
+        return super().__call__(f, ic, *more, **options)
+
     @abstractmethod
     def forward(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
         """u (b, t, x). It checks only shapes (``check_shapes``), so that nothing waits for a device."""
@@ -117,12 +121,14 @@ class Operator(Framed, ABC):
         """The first input (b, m) -> the state after it, and u_0 (b, x)."""
         if not self.properties.causal:
             raise TinoError(f"{self.frame.model} cannot run step by step: it is not causal")
+        self._check_dtypes(f_0, ic)
         self.check_shapes(f_0[:, None], ic)
         memory, u = self._first(self.rest(len(f_0), self.centred(ic)), f_0)
         return State(1, memory), self.with_offset(u)
 
     def step(self, state: State, f_i: Tensor) -> tuple[State, Tensor]:
         """The next input (b, m) -> the state after it, and u_i (b, x)."""
+        self._check_dtypes(f_i, None)
         self.frame.check_input(f_i[:, None])
         if len(f_i) != (rows := _rows(state.memory)):
             raise TinoError(f"f has {len(f_i)} samples, but the state has {rows}")
@@ -255,6 +261,15 @@ class Operator(Framed, ABC):
         self._check_length(given, "f")
         self.frame.check_state(ic, len(f))
 
+    def _check_dtypes(self, f: Tensor, ic: Tensor | None) -> None:
+        """``predict`` and ``query`` convert their inputs; ``model(f)``, ``start`` and ``step`` leave it to the caller."""
+        own = numbers(self, f).dtype
+        for name, values in (("f", f), ("ic", ic)):
+            if values is not None and values.dtype != own:
+                given, wanted = (str(one).removeprefix("torch.") for one in (values.dtype, own))
+                how = {torch.float32: "float()", torch.float64: "double()"}.get(own, f"to({own})")
+                raise TinoError(f"{name} is {given}, the model is {wanted}: pass {name}.{how}")
+
     def _check_length(self, given: int, what: str) -> None:
         longest = self.longest
         if given < 1 or (longest is not None and given > longest):
@@ -282,6 +297,8 @@ class Operator(Framed, ABC):
 
     def save(self, folder: str | Path) -> None:
         """Write the weights, then the record with their checksum, each whole or not at all, for ``tino.load``."""
+        if not str(folder):
+            raise TinoError("folder is '', expected the name of a folder")
         tensors = {name: t.detach().cpu().contiguous() for name, t in self.state_dict().items()}
         raw = safetensors.torch.save(tensors)
         with whole_file(Path(folder) / WEIGHTS) as part:
