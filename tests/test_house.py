@@ -20,6 +20,7 @@ LINE = [
     "problems",
     "options",
     "data",
+    "sizes",
     "generation",
     "sources",
     "seen",

@@ -77,10 +77,8 @@ class Dataset(Signals):
 
     def __post_init__(self) -> None:
         for name, values in (("f", self.f), ("u", self.u), ("ic", self.ic)):
-            if not isinstance(values, Tensor) and not (name == "ic" and values is None):
-                raise TinoError(
-                    f"{name} must be a torch tensor, got {type(values).__name__}: wrap arrays in torch.as_tensor"
-                )
+            if name != "ic" or values is not None:
+                check_tensor(values, name)
         check_text("dataset's name", self.name)
         check_text("dataset's title", self.meta.get("title", ""))
         check_channels(self.input_channels, "input")
@@ -160,6 +158,11 @@ def grids_from_record(record: Mapping[str, Any]) -> dict[str, Any]:
         **{side: grid_from_record(record.get(side)) for side in ("inputs", "outputs")},
         **{key: channels_from_record(record[key]) for key in ("input_channels", "output_channels") if key in record},
     }
+
+
+def check_tensor(values: Any, name: str) -> None:
+    if not isinstance(values, Tensor):
+        raise TinoError(f"{name} must be a torch tensor, got {type(values).__name__}: wrap arrays in torch.as_tensor")
 
 
 def check_values(values: Tensor, name: str) -> None:
