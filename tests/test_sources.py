@@ -87,13 +87,32 @@ def test_what_follows_the_end_of_a_record_does_not_count(write):
         ({"u": np.full((12, 30), "x")}, "u of .* has dtype <U1, expected numbers"),
         ({"u": np.ones(12)}, r"u has shape \(12,\), expected \(records, times\)"),
         ({"t": T[::-1]}, "a time grid must run forward"),
-        ({"t": T**2}, "rising in equal steps"),
+        ({"t": T**2}, "the steps of t in .* range from 0.00476 to 0.271: resample to equal steps, e.g. with np.interp"),
+        ({"t": T * np.nan}, "t of .* has NaN or infinite values"),
+        ({"t": T[:, None]}, r"t of .* has shape \(30, 1\) and dtype float64, expected two times or more, \(times,\)"),
+        ({"f": np.ones((30, 12))}, r"f has shape \(30, 12\), but t has 30 times: expected \(records, 30\)"),
+        ({"u": np.ones((12, 29, 2))}, r"u has shape \(12, 29, 2\), but t has 30 times: expected \(records, 30, 2\)"),
+        ({"u": np.ones((12, 30), complex)}, "u has dtype complex128, expected a floating type such as float32"),
+        ({"u": np.where(np.arange(12)[:, None] == 3, np.nan, T)}, "in 1 of 12 records, first in record 3, counted"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_line(changes, message, write):
     with pytest.raises(tino.TinoError, match=message) as caught:
         tino.read_arrays(write(**arrays(**changes)))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        ({"x": T, "y": T}, "lacks f, u and t, it holds x, y: write your arrays with np.savez"),
+        ({"f": T, "y": T}, "lacks u and t, it holds f, y:"),
+        ({}, "lacks f, u and t, it holds nothing:"),
+    ],
+)
+def test_arrays_that_a_file_lacks_are_named(held, message, write):
+    with pytest.raises(tino.TinoError, match=message):
+        tino.read_arrays(write(**held))
 
 
 def test_a_single_array_is_no_dataset(tmp_path):

@@ -65,7 +65,7 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
 def _check(model: nn.Module, f: Tensor, ic: Tensor | None) -> None:
     check_tensor(f, "f")
     if ic is not None and len(ic) != len(f):
-        raise TinoError(f"ic holds {len(ic)} samples, f holds {len(f)}")
+        raise TinoError(f"ic has {len(ic)} records, f has {len(f)}")
     if isinstance(model, Operator):
         model.check_shapes(f, ic)
     for name, values in (("f", f), ("ic", ic)):

@@ -60,8 +60,7 @@ class Frame(Signals):
     def check_input(self, f: Tensor) -> None:
         m = self.input_size
         if f.ndim != 3 or f.shape[2] != m:
-            given = f"{f.shape[-1]} sensors" if f.ndim == 3 else f"shape {tuple(f.shape)}"
-            raise TinoError(f"f has {given}, the model was built for (b, {self.time.n}, {m})")
+            raise TinoError(f"f has shape {tuple(f.shape)}, the model was built for (records, {self.time.n}, {m})")
 
     def check_state(self, ic: Tensor | None, samples: int | None = None) -> None:
         given, expected = 0 if ic is None else ic.shape[-1], self.state
@@ -71,7 +70,7 @@ class Frame(Signals):
             raise TinoError(f"the initial state has {given} numbers, the model was built for {expected}")
         if ic is not None and samples is not None and (ic.ndim != 2 or len(ic) != samples):
             raise TinoError(
-                f"ic has shape {tuple(ic.shape)}, expected ({samples}, {expected}): f has {samples} samples"
+                f"ic has shape {tuple(ic.shape)}, expected ({samples}, {expected}): f has {samples} records"
             )
 
     def check_data(self, data: Dataset, any_length: bool) -> None:

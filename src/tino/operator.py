@@ -126,7 +126,7 @@ class Operator(Framed, ABC):
         self.check_dtypes(f_i, None)
         self.frame.check_input(f_i[:, None])
         if len(f_i) != (rows := _rows(state.memory)):
-            raise TinoError(f"f has {len(f_i)} samples, but the state has {rows}")
+            raise TinoError(f"f has {len(f_i)} records, but the state has {rows}")
         self._check_length(state.i + 1, "the stream")
         memory, u = self._step(state.memory, f_i, state.i)
         return State(state.i + 1, memory), self.with_offset(u)
