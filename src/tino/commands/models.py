@@ -70,7 +70,7 @@ class Train:
 
     def run(self) -> None:
         from tino.report.runs_report import write_figures
-        from tino.report.tables import print_table
+        from tino.report.tables import print_channels, print_table
         from tino.runs import train_run
         from tino.sources import Source
         from tino.training.tensorboard import tensorboard_log
@@ -92,6 +92,7 @@ class Train:
         if self.json:
             return print_json(_summary(done))
         print_table([done.result])
+        print_channels(done.channels, done.preview().data.output_channels)
         say(f"saved in {folder}")
 
 

@@ -1,12 +1,13 @@
 """What reports say of a result: its numbers, its row in a table, its data and its training."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rich import box
 from rich.console import Console
 from rich.text import Text
 
+from tino.channels import Channel, Channels
 from tino.metrics import METRICS
 from tino.paper import PAPER
 from tino.preview import Preview
@@ -76,7 +77,7 @@ def _recipe(result: Result) -> str:
 # heading -> the text of a cell; every metric has a column
 COLUMNS: dict[str, Callable[[Result], str]] = {
     "model": lambda r: r.model + (f"-{r.seed}" if r.seed else ""),  # as its file is named
-    **{metric.heading: lambda r, key=key: score(key, r.scores.get(key)) for key, metric in METRICS.items()},
+    **{metric.heading: lambda r, key=key: score(key, r.told(key)) for key, metric in METRICS.items()},
     "params": lambda r: f"{r.parameters / 1e6:.2f}M" if r.parameters >= 1e4 else str(r.parameters),
     "seconds": lambda r: f"{r.train_seconds:.0f}",
     "causal": lambda r: yes_or_no(r.causal),
@@ -95,6 +96,9 @@ ON_A_TERMINAL = {  # columns that fit into 80 characters, with narrower headings
     "time-inv.": "time-\ninv.",
     "paper MSE": "paper\nMSE",
 }
+
+
+OF_A_CHANNEL = ("rel_l2_mean", "rmse", "fit", "max_error")
 
 
 def print_table(results: Sequence[Result], names: Sequence[str] | None = None) -> None:
@@ -119,4 +123,22 @@ def print_table(results: Sequence[Result], names: Sequence[str] | None = None) -
 
 def _narrow_row(result: Result, name: str) -> dict[str, str]:
     cells = {heading: write(result) for heading, write in COLUMNS.items()}
-    return {**cells, "model": name, "MSE ± SD": f"{cells['MSE']} ± {cells['± SD']}"}
+    return {**cells, "model": name, "MSE ± SD": DASH if cells["MSE"] == DASH else f"{cells['MSE']} ± {cells['± SD']}"}
+
+
+def print_channels(scores: Mapping[str, Mapping[str, float]], channels: Channels) -> None:
+    """The errors of each output channel, in its unit; nothing if there is only one."""
+    if not scores:
+        return
+    table = TextTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.show_edge = table.pad_edge = False
+    for heading in ("channel", *(METRICS[key].heading for key in OF_A_CHANNEL)):
+        table.add_column(heading, justify="left" if heading == "channel" else "right", overflow="fold")
+    for channel in channels:
+        table.add_row(channel.name, *(_with_unit(key, scores[channel.name].get(key), channel) for key in OF_A_CHANNEL))
+    Console().print(table)
+
+
+def _with_unit(key: str, value: float | None, channel: Channel) -> str:
+    unit = channel.unit if METRICS[key].unit == 1 and value is not None else ""
+    return f"{score(key, value)} {unit}".rstrip()
