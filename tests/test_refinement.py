@@ -80,7 +80,7 @@ def test_the_paper_s_data_keep_their_file_and_are_not_measured(tmp_path, monkeyp
     monkeypatch.setattr(generation, "find_refinement", None)
     path = tino.generate(tino.problem("burgers-0.1", n_t=24, resolution=24), 0, 5, 3, tmp_path, show_progress=False)
     assert path is not None
-    assert path.name == "burgers-0.1-5+3-seed0-2404c19ae8.h5"
+    assert path.name == "burgers-0.1-5+3-seed0-7b7fb8991c.h5"
     assert not {"refinement", "error_bound"} & set(read_record(path))
 
 
