@@ -50,7 +50,7 @@ def bar_lines(results: Results) -> str:
     """Our error over the paper's, where it is above 1 for the paper's own model or above 2 for a baseline."""
     lines = ["| problem | model | ours over the paper's |", "| --- | --- | --- |"]
     for entry in results.entries:
-        ratio = entry.mse / PAPER[entry.problem][entry.model][0]
+        ratio = entry.error / PAPER[entry.problem][entry.model][0]
         if ratio > (1 if entry.model == own_model(entry.problem) else 2):
             lines.append(f"| {entry.problem} | {entry.model} | {ratio:.2f} |")
     return "\n".join(lines)

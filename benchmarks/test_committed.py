@@ -107,12 +107,12 @@ def test_results_are_as_good_as_the_paper_s_and_in_its_order_but_where_the_docs_
     above, twice, ahead = set(), set(), set()
     for entry in results.entries:
         cell, own = (entry.problem, entry.model), own_model(entry.problem)
-        ratio = entry.mse / PAPER[entry.problem][entry.model][0]
+        ratio = entry.error / PAPER[entry.problem][entry.model][0]
         if entry.model == own:
             above |= {entry.problem} if ratio > 1 else set()
         elif entry.problem not in ("allen-cahn", "advection-reaction"):
             twice |= {cell} if ratio > 2 else set()
-            if "don" in entry.model and entry.mse < results.by_name[entry.problem, own].mse:
+            if "don" in entry.model and entry.error < results.by_name[entry.problem, own].error:
                 ahead.add(cell)
     assert (above, twice, ahead) == (ABOVE_THE_PAPER, ABOVE_TWICE_THE_PAPER, AHEAD_OF_THE_FAMILY)
     order = [entry.model for entry in results.ranked("advection-reaction")]

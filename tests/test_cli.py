@@ -361,9 +361,9 @@ def test_diagnose_reads_a_generated_set(capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda a: {k: v for k, v in a.items() if k != "t"}, "lacks t: it needs arrays f"),
-        (lambda a: {**a, "t": a["t"] ** 2}, "rising in equal steps"),
-        (lambda a: {**a, "u": a["u"][:50]}, "u holds 50 samples, f holds 60"),
+        (lambda a: {k: v for k, v in a.items() if k != "t"}, "lacks t, it holds f, u: write your arrays with np.savez"),
+        (lambda a: {**a, "t": a["t"] ** 2}, "resample to equal steps, e.g. with np.interp"),
+        (lambda a: {**a, "u": a["u"][:50]}, "u has 50 records, f has 60"),
         (lambda a: {**a, "f": a["f"].astype(object)}, "is not a readable .npz file of plain arrays"),
         (lambda a: {**a, "f": a["f"] * np.nan}, "f has NaN or infinite values"),
         (lambda a: {k: v if k == "t" else v[:5] for k, v in a.items()}, "diagnosing needs 20 samples or more"),

@@ -337,7 +337,8 @@ def test_other_channels_are_refused():
     two, one = made("two signals"), made("one signal")
     line = refusal(lambda: tino.evaluate(tino.build("tino", two), one))
     assert line == "the data have 1 input channels, the model was built for 2"
-    assert refusal(lambda: tino.build("tino", two)(one.f)) == "f has 1 sensors, the model was built for (b, 12, 2)"
+    line = refusal(lambda: tino.build("tino", two)(one.f))
+    assert line == "f has shape (10, 12, 1), the model was built for (records, 12, 2)"
 
 
 # -- records of different lengths --------------------------------------------------------------------------------
@@ -526,9 +527,9 @@ def test_the_least_operator_does_all_that_others_do(tmp_path, monkeypatch):
 def test_a_stream_refuses_what_is_not_its_own():
     model = tino.build("tdnn", made("two signals"))
     state, _ = model.start(torch.ones(3, 2))
-    with pytest.raises(tino.TinoError, match="f has 2 samples, but the state has 3"):
+    with pytest.raises(tino.TinoError, match="f has 2 records, but the state has 3"):
         model.step(state, torch.ones(2, 2))
-    with pytest.raises(tino.TinoError, match="f has 1 sensors"):
+    with pytest.raises(tino.TinoError, match=r"f has shape \(3, 1, 1\), the model was built for \(records, 12, 2\)"):
         model.step(state, torch.ones(3, 1))
     same, nothing = model.run(state, torch.ones(3, 0, 2))
     assert same is state

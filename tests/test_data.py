@@ -246,6 +246,11 @@ def test_an_unwritable_cache_is_one_line(tmp_path):
         make(blocked)
 
 
+def test_a_place_that_takes_no_file_is_one_line():
+    with pytest.raises(tino.TinoError, match=r"^cannot write into /proc: No such file or directory$"):
+        tino.save_dataset("/proc/x.h5", a_dataset(), a_dataset())
+
+
 def test_a_failing_solver_leaves_nothing(tmp_path):
     problem = small_problem("duffing")
 
@@ -331,17 +336,30 @@ def a_dataset(**changes) -> tino.Dataset:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"f": torch.zeros(3, 5, 3)}, "f has 3 sensors, expected 2"),
-        ({"f": torch.zeros(3, 4, 2)}, "f has 4 times, expected 5"),
-        ({"f": torch.zeros(3, 5)}, "f has shape"),
-        ({"f": torch.zeros(3, 5, 2, dtype=torch.int64)}, "f has dtype torch.int64"),
+        (
+            {"f": torch.zeros(3, 5, 3)},
+            r"f has shape \(3, 5, 3\), expected \(records, 5, 2\): channels x points = 1 x 2",
+        ),
+        (
+            {"f": torch.zeros(3, 4, 2)},
+            r"f has shape \(3, 4, 2\), but the time grid has 5 times: expected \(records, 5, 2\)",
+        ),
+        ({"f": torch.zeros(3, 5)}, r"f has shape \(3, 5\), expected \(records, 5, 2\)"),
+        ({"f": torch.zeros(())}, r"f has shape \(\), expected \(records, 5, 2\)"),
+        ({"f": torch.zeros(3, 5, 2, dtype=torch.int64)}, "f has dtype int64, expected a floating type such as float32"),
         ({"f": np.zeros((3, 5, 2))}, "f must be a torch tensor, got ndarray"),
-        ({"f": torch.full((3, 5, 2), torch.nan)}, "f has NaN or infinite values in 3 of 3 samples"),
+        (
+            {"f": torch.full((3, 5, 2), torch.nan)},
+            "in 3 of 3 records, first in record 0, counted from 0: leave it out or fill the gap",
+        ),
         ({"u": torch.full((3, 5, 1), torch.inf)}, "u has NaN or infinite"),
-        ({"u": torch.zeros(3, 5, 2)}, r"u has 2 points, expected 1: \(3, 5, 1\)"),
-        ({"u": torch.zeros(2, 5, 1)}, "u holds 2 samples, f holds 3"),
-        ({"f": torch.zeros(0, 5, 2), "u": torch.zeros(0, 5, 1)}, "f has no samples"),
-        ({"ic": torch.zeros(2, 4)}, "ic has shape"),
+        (
+            {"u": torch.zeros(3, 5, 2)},
+            r"u has shape \(3, 5, 2\), expected \(records, 5, 1\): channels x points = 1 x 1",
+        ),
+        ({"u": torch.zeros(2, 5, 1)}, "u has 2 records, f has 3"),
+        ({"f": torch.zeros(0, 5, 2), "u": torch.zeros(0, 5, 1)}, "f has no records"),
+        ({"ic": torch.zeros(2, 4)}, r"ic has shape \(2, 4\), expected \(3, numbers\): f has 3 records"),
     ],
 )
 def test_data_are_checked_at_the_border(changes, message):

@@ -109,10 +109,10 @@ def test_batches_do_not_change_predictions(small_data, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda f: f[:, :, :-1], "f has 23 sensors, the model was built for"),
+        (lambda f: f[:, :, :-1], r"f has shape \(6, 24, 23\), the model was built for \(records, 24, 24\)"),
         (lambda f: f[:, :0], "f has 0 times, tino takes 1 or more times"),
-        (lambda f: f.long(), "f has dtype torch.int64"),
-        (lambda f: f * torch.nan, "f has NaN or infinite values in 6 of 6 samples, first in 0"),
+        (lambda f: f.long(), "f has dtype int64, expected a floating type such as float32"),
+        (lambda f: f * torch.nan, "in 6 of 6 records, first in record 0, counted from 0"),
         (lambda f: f.numpy(), "f must be a torch tensor, got ndarray"),
         (lambda f: f[0], "f has shape"),
     ],
@@ -187,7 +187,7 @@ def test_other_grids_and_answers_are_refused(small_data):
         next(tino_model.mixer.parameters()).fill_(torch.nan)
     with pytest.raises(tino.TinoError, match="predicts NaN or infinite values"):
         tino.evaluate(tino_model, test)
-    with pytest.raises(tino.TinoError, match="ic holds 2 samples, f holds 6"):
+    with pytest.raises(tino.TinoError, match="ic has 2 records, f has 6"):
         tino.predict(model, test.f, torch.zeros(2, 1))
 
 

@@ -22,6 +22,7 @@ LINE = [
     "problems",
     "options",
     "data",
+    "sizes",
     "generation",
     "sources",
     "seen",

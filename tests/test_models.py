@@ -247,8 +247,8 @@ def test_coefficients_of_a_pod_of_time_cannot_depend_on_it(mixer, small_data):
 @pytest.mark.parametrize(
     ("name", "f", "message"),
     [
-        ("tino", torch.zeros(2, 24, 23), r"f has 23 sensors, the model was built for \(b, 24, 24\)$"),
-        ("tino", torch.zeros(24, 24), r"f has shape \(24, 24\), the model was built for \(b, 24, 24\)$"),
+        ("tino", torch.zeros(2, 24, 23), r"f has shape \(2, 24, 23\), the model was built for \(records, 24, 24\)$"),
+        ("tino", torch.zeros(24, 24), r"f has shape \(24, 24\), the model was built for \(records, 24, 24\)$"),
         ("tino", torch.zeros(2, 0, 24), "f has 0 times, tino takes 1 or more times$"),
         ("trtino", torch.zeros(2, 28, 24), "f has 28 times, trtino takes 1 to 24 times: its time factor depends on t$"),
         ("don", torch.zeros(2, 28, 24), "f has 28 times, the model was built for 24$"),

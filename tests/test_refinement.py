@@ -12,7 +12,7 @@ from tino.data import read_record
 from tino.inputs import sine, sine_gaussian
 from tino.problems import base, refinement, register
 from tino.problems.periodic import burgers, navier_stokes
-from tino.problems.refinement import BOUND, find_refinement, has_known_accuracy
+from tino.problems.refinement import BOUND, find_refinement, has_known_accuracy, work
 
 
 def early(problem: tino.Problem, n: int) -> tino.Problem:
@@ -59,6 +59,15 @@ def test_the_paper_s_coefficients_are_known_and_no_others(name):
     assert not has_known_accuracy(dataclasses.replace(problem, name="other"))
     law = sine_gaussian(2.0) if name == "fitting-time" else dataclasses.replace(sine(), formula="other")
     assert not has_known_accuracy(dataclasses.replace(problem, law=law))
+
+
+def test_a_coefficient_may_be_a_whole_number(monkeypatch):
+    usual = tino.problem("duffing")
+    usual = dataclasses.replace(usual, options={**usual.options, "power": 3, "flip": False})
+    monkeypatch.setattr(refinement, "problem", lambda name: usual)
+    assert has_known_accuracy(dataclasses.replace(usual, options={**usual.options, "n_t": 7}))
+    for other in ({"power": 5}, {"flip": True}, {"damping": 2.0}):
+        assert not has_known_accuracy(dataclasses.replace(usual, options={**usual.options, **other}))
 
 
 def test_schemes_and_boundaries_are_no_coefficients():
@@ -131,8 +140,18 @@ def test_the_progress_of_the_choice_adds_up():
     told = []
     found = find_refinement(tino.problem("duffing", n_t=20, damping=0.5), advance=told.append)
     assert found.refine == 1
-    assert sum(told) == pytest.approx(2)  # two solutions
+    assert sum(told) == pytest.approx(1 + 2)  # two solutions, the second of twice the steps
     assert min(told) > 0
+
+
+def test_finer_solutions_count_by_what_they_cost():
+    """In the plane, k times the points and steps cost k³; the last tick is no leap."""
+    told = []
+    problem = tino.problem("navier-stokes", n_t=6, resolution=8, nu=1e-2)
+    find_refinement(problem, advance=told.append)
+    assert sum(told) == pytest.approx(1 + 8)
+    assert told == pytest.approx([1 / 6] * 6 + [8 / 6] * 6)
+    assert work(problem) == 1 + 8 + 27 + 64 + 125
 
 
 def test_shards_share_one_choice(own, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from tino.preview import Preview, read_preview, take_preview, write_preview
 from tino.report.comparison import break_even, recipe, sections, solver_rates
 from tino.report.figures import box_plots, draw_preview, draw_samples
 from tino.report.markup import Line, Markup
-from tino.report.tables import print_table
+from tino.report.tables import print_table, short
 from tino.results import Cell, Result, read_result, read_results
 from tino.sources import DataOptions
 from tino.training import TrainConfig
@@ -223,6 +223,35 @@ def test_the_page_of_runs_says_only_what_it_shows(tmp_path):
         assert ("dashed: test error" in page) == dashed
         assert "paper" not in page
         assert "10 training and 2 test pairs, seed 0; 1 epochs of batches of" in page
+
+
+def test_several_channels_have_no_error_of_mixed_units(tmp_path, capsys):
+    """A dash, or no column, for the MSE, RMSE and largest error of all; each channel has its own, in its unit."""
+    path, folders = tmp_path / "rig.npz", []
+    u = np.random.default_rng(0).normal(size=(12, 20, 2)) * [1, 1e3]
+    np.savez(path, f=u[..., :1], u=u, t=np.linspace(0, 1, 20), u_names=["angle", "strain"], u_units=["rad", "%"])
+    for model in ("tino", "trtino"):
+        folders.append(str(tmp_path / model))
+        assert run(["train", str(path), model, "--epochs", "1", "--device", "cpu", "--out", folders[-1]]) == 0
+        said = capsys.readouterr().out
+        assert "MSE ±" not in said
+        assert "rel. L2" in said
+        numbers = json.loads((tmp_path / model / "scores.json").read_text(encoding="utf-8"))["channels"]
+        assert f" {short(numbers['angle']['rmse'])} rad " in said
+        assert f" {short(numbers['strain']['max_error'])} %\n" in said
+        assert max(map(len, said.splitlines()[:-1])) <= 80
+    assert run(["report", *folders, "--out", str(tmp_path / "report")]) == 0
+    assert "MSE ±" not in capsys.readouterr().out
+    page = (tmp_path / "report" / "index.html").read_text(encoding="utf-8")
+    whole, by_channel = page.split("angle [rad]</td>")[0].split("<table>")[1:]
+    assert "relative L2" in whole
+    assert not any(word in whole for word in (">MSE<", ">RMSE<", "largest"))
+    assert "RMSE" in by_channel
+    bench = ["bench", "--problems", str(path), "--models", "tino", "trtino", "--epochs", "1", "--device", "cpu"]
+    assert run([*bench, "--out", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")]) == 0
+    part = sections(read_results(tmp_path / "results"))[-1]
+    assert all(row[1][0].text.endswith(" relative L2") for row in part.errors.rows)
+    assert not {"RMSE", "largest error"} & set(part.costs.head)
 
 
 def test_an_invalid_result_is_one_line(folder, tmp_path, capsys):

@@ -43,6 +43,19 @@ def test_a_third_axis_is_channels_with_names_and_units(write):
     assert [c.name for c in tino.read_arrays(write(**arrays())).input_channels] == ["f1", "f2"]
 
 
+def test_float64_as_numpy_writes_it_is_converted_or_named(write):
+    """``predict`` and ``query`` convert; ``model(f)``, ``start`` and ``step`` name the fix."""
+    data = tino.read_arrays(write(**arrays()))
+    assert data.f.dtype == torch.float64
+    model = tino.build("tino", data)
+    u = tino.predict(model, data.f)
+    assert torch.allclose(model.query(data.f), u, atol=1e-5 * float(u.abs().max()))
+    for call in (model, lambda f: model.start(f[:, 0]), lambda f: model.step(model.start(f[:, 0].float())[0], f[:, 1])):
+        with pytest.raises(tino.TinoError, match=r"^f is float64, the model is float32: pass f\.float\(\)$"):
+            call(data.f)
+    assert torch.allclose(model(data.f.float()), u, atol=1e-5 * float(u.abs().max()))
+
+
 def test_coordinates_make_it_points(write):
     data = tino.read_arrays(write(**arrays(u=np.ones((12, 30, 5)), u_points=np.linspace(0, 1, 5))))
     assert (data.outputs, len(data.output_channels)) == (tino.Interval(0, 1, 5), 1)
@@ -75,13 +88,32 @@ def test_what_follows_the_end_of_a_record_does_not_count(write):
         ({"u": np.full((12, 30), "x")}, "u of .* has dtype <U1, expected numbers"),
         ({"u": np.ones(12)}, r"u has shape \(12,\), expected \(records, times\)"),
         ({"t": T[::-1]}, "a time grid must run forward"),
-        ({"t": T**2}, "rising in equal steps"),
+        ({"t": T**2}, "the steps of t in .* range from 0.00476 to 0.271: resample to equal steps, e.g. with np.interp"),
+        ({"t": T * np.nan}, "t of .* has NaN or infinite values"),
+        ({"t": T[:, None]}, r"t of .* has shape \(30, 1\) and dtype float64, expected two times or more, \(times,\)"),
+        ({"f": np.ones((30, 12))}, r"f has shape \(30, 12\), but t has 30 times: expected \(records, 30\)"),
+        ({"u": np.ones((12, 29, 2))}, r"u has shape \(12, 29, 2\), but t has 30 times: expected \(records, 30, 2\)"),
+        ({"u": np.ones((12, 30), complex)}, "u has dtype complex128, expected a floating type such as float32"),
+        ({"u": np.where(np.arange(12)[:, None] == 3, np.nan, T)}, "in 1 of 12 records, first in record 3, counted"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_line(changes, message, write):
     with pytest.raises(tino.TinoError, match=message) as caught:
         tino.read_arrays(write(**arrays(**changes)))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        ({"x": T, "y": T}, "lacks f, u and t, it holds x, y: write your arrays with np.savez"),
+        ({"f": T, "y": T}, "lacks u and t, it holds f, y:"),
+        ({}, "lacks f, u and t, it holds nothing:"),
+    ],
+)
+def test_arrays_that_a_file_lacks_are_named(held, message, write):
+    with pytest.raises(tino.TinoError, match=message):
+        tino.read_arrays(write(**held))
 
 
 def test_a_single_array_is_no_dataset(tmp_path):

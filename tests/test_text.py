@@ -15,7 +15,7 @@ from test_report import record
 import tino
 from tino.cli import run
 from tino.commands.printing import print_json
-from tino.files import read_json, write_json
+from tino.files import SEAL, read_json, write_json, write_sealed
 from tino.models.registry import MODELS
 from tino.preview import take_preview, write_preview
 from tino.problems import base
@@ -161,7 +161,8 @@ def test_every_command_shows_names_as_they_are(tmp_path, capsys, monkeypatch):
     assert run(["evaluate", str(folder)]) == run(["certify", str(folder)]) == 0
     check_terminal(capsys, MARKED)
     for model, shown in ((MARKED, MARKED), (HOSTILE, SHOWN), ("../../out", "../../out")):  # a run from elsewhere
-        write_json(folder / "run.json", {**read_json(folder / "run.json"), "model": model, "problem": model})
+        record = {key: value for key, value in read_json(folder / "run.json").items() if key != SEAL}
+        write_sealed(folder / "run.json", {**record, "model": model, "problem": model})
         assert run(["report", str(folder), "--out", str(tmp_path / "a" / "b" / "report")]) == 0
         check_terminal(capsys, shown)
         check_page(tmp_path / "a" / "b" / "report" / "index.html", shown)

@@ -39,6 +39,14 @@ def test_every_option_is_checked():
         (lambda m, d: tino.evaluate("tino", d), "the model is 'tino', expected a torch module"),
         (lambda m, d: tino.certify("tino", d), "the model is 'tino', expected a torch module"),
         (lambda m, d: tino.diagnose(d.f), "data is a Tensor, expected a tino.Dataset"),
+        (lambda m, d: m.save(""), "folder is '', expected the name of a folder"),
+        (lambda m, d: m(d.f.double()), r"f is float64, the model is float32: pass f.float\(\)"),
+        (lambda m, d: m.start(d.f[:, 0].double()), r"f is float64, the model is float32: pass f.float\(\)"),
+        (lambda m, d: m.step(m.start(d.f[:, 0])[0], d.f[:, 1].long()), "f is int64, the model is float32"),
+        (lambda m, d: m(d.f, d.u[:, 0].double()), r"ic is float64, the model is float32: pass ic.float\(\)"),
+        (lambda m, d: m(d.f.numpy()), "f must be a torch tensor, got ndarray: wrap arrays in torch.as_tensor"),
+        (lambda m, d: m.double()(d.f), r"f is float32, the model is float64: pass f.double\(\)"),
+        (lambda m, d: m.half()(d.f), r"f is float32, the model is float16: pass f.to\(torch.float16\)"),
         (lambda m, d: tino.build("tino", d.f), "train is a Tensor, expected a tino.Dataset"),
         (lambda m, d: tino.build("tino", (d, d)), "train is a tuple, expected a tino.Dataset"),
         (lambda m, d: tino.build(d, "tino"), "the name of a model is a Dataset, expected text"),
@@ -97,7 +105,7 @@ def test_data_that_no_memory_holds(name, options, message, tmp_path):
 
 
 def test_a_grid_that_no_memory_holds():
-    with pytest.raises(tino.TinoError, match="along an axis is 100000003, expected at most 2048"):
+    with pytest.raises(tino.TinoError, match="points along an axis is 100000003, expected at most 2048"):
         tino.problem("heat-triangle", resolution=100_000_003)
 
 

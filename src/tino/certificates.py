@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from tino.channels import split_channels
 from tino.data import Dataset, check_values
 from tino.errors import CertificateError, TinoError
-from tino.operator import Operator, Properties, call, model_name, numbers
+from tino.frame import numbers
+from tino.operator import Operator, Properties, call, model_name
 from tino.probes import SAMPLES, STATES, Found, Subject, Worst, examine, initial_states, takes_a_state
 from tino.progress import progress
 

@@ -4,7 +4,7 @@ Values of c channels at x points are stored flat, (..., c x), channel after chan
 channels of a time-only signal are (..., c).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -63,11 +63,19 @@ def channel_sizes(values: Tensor, count: int, mask: Tensor | None = None) -> Ten
 
     A channel that is zero throughout has size 1: it is not scaled.
     """
-    parts = values.split(64) if mask is None else values[mask][None].split(4096, 1)
-    squares = torch.stack([split_channels(part, count).double().square().sum((0, 1, 3)) for part in parts])
-    times = values.shape[0] * values.shape[1] if mask is None else int(mask.sum())
-    sizes = (squares.sum(0) / (times * (values.shape[-1] // count))).sqrt()
+    sizes = channel_means(values, count, mask, torch.square).sqrt()
     return torch.where(sizes > 0, sizes, 1.0)
+
+
+def channel_means(values: Tensor, count: int, mask: Tensor | None, of: Callable[[Tensor], Tensor]) -> Tensor:
+    """The mean of each channel of ``of(values)``, over the valid times and all points, in float64.
+
+    ``values`` is (n, t, c x); ``of`` maps some of its records, (k, t, c, x), to the numbers whose means are wanted.
+    """
+    parts = values.split(64) if mask is None else values[mask][None].split(4096, 1)
+    sums = torch.stack([of(split_channels(part, count).double()).sum((0, 1, 3)) for part in parts])
+    times = values.shape[0] * values.shape[1] if mask is None else int(mask.sum())
+    return sums.sum(0) / (times * (values.shape[-1] // count))
 
 
 def check_channels(channels: Sequence[Channel], word: str) -> None:

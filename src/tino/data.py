@@ -23,7 +23,7 @@ from torch import Tensor
 
 from tino.channels import INPUT, OUTPUT, Channels, channels_from_record, channels_record, check_channels
 from tino.errors import TinoError, in_short, shown, whole
-from tino.files import check_seal, parse_json, sealed, whole_file
+from tino.files import check_seal, check_writable, parse_json, sealed, whole_file
 from tino.grids import Grid, TimeGrid, grid_from_record, grid_record
 from tino.progress import progress
 from tino.text import check_text
@@ -77,24 +77,24 @@ class Dataset(Signals):
 
     def __post_init__(self) -> None:
         for name, values in (("f", self.f), ("u", self.u), ("ic", self.ic)):
-            if not isinstance(values, Tensor) and not (name == "ic" and values is None):
-                raise TinoError(
-                    f"{name} must be a torch tensor, got {type(values).__name__}: wrap arrays in torch.as_tensor"
-                )
+            if name != "ic" or values is not None:
+                check_tensor(values, name)
         check_text("dataset's name", self.name)
         check_text("dataset's title", self.meta.get("title", ""))
         check_channels(self.input_channels, "input")
         check_channels(self.output_channels, "output")
         if self.lengths is not None:
             self._end_records(self.lengths)
-        self._check("f", self.f, self.input_size, "sensors")
-        self._check("u", self.u, self.output_size, "points")
+        self._check("f", self.f, len(self.input_channels), self.inputs.size)
+        self._check("u", self.u, len(self.output_channels), self.outputs.size)
         if len(self.u) != len(self):
-            raise TinoError(f"u holds {len(self.u)} samples, f holds {len(self)}")
+            raise TinoError(f"u has {len(self.u)} records, f has {len(self)}")
         if self.ic is not None:
             check_values(self.ic, "ic")
             if self.ic.ndim != 2 or self.ic.shape[0] != len(self):
-                raise TinoError(f"ic has shape {tuple(self.ic.shape)}, expected ({len(self)}, state size)")
+                raise TinoError(
+                    f"ic has shape {tuple(self.ic.shape)}, expected ({len(self)}, numbers): f has {len(self)} records"
+                )
 
     def _end_records(self, lengths: Tensor) -> None:
         """Set f and u to zero after the end of each record, so that padding is never read by mistake."""
@@ -108,14 +108,12 @@ class Dataset(Signals):
                 if bool((values.masked_fill(~ended, 0.0) != 0).any()):
                     object.__setattr__(self, name, values.masked_fill(ended, 0.0))
 
-    def _check(self, name: str, values: Tensor, size: int, what: str) -> None:
-        expected = f"({len(values) if values.ndim else 'samples'}, {self.time.n}, {size}) = (samples, times, {what})"
-        if values.ndim != 3:
-            raise TinoError(f"{name} has shape {tuple(values.shape)}, expected {expected}")
-        if values.shape[2] != size:
-            raise TinoError(f"{name} has {values.shape[2]} {what}, expected {size}: {expected}")
-        if values.shape[1] != self.time.n:
-            raise TinoError(f"{name} has {values.shape[1]} times, expected {self.time.n}: {expected}")
+    def _check(self, name: str, values: Tensor, channels: int, points: int) -> None:
+        given, expected = tuple(values.shape), f"(records, {self.time.n}, {channels * points})"
+        if given[2:] != (channels * points,):
+            raise TinoError(f"{name} has shape {given}, expected {expected}: channels x points = {channels} x {points}")
+        if given[1] != self.time.n:
+            raise TinoError(f"{name} has shape {given}, but the time grid has {self.time.n} times: expected {expected}")
         check_values(values, name)
 
     def __len__(self) -> int:
@@ -162,18 +160,25 @@ def grids_from_record(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def check_tensor(values: Any, name: str) -> None:
+    if not isinstance(values, Tensor):
+        raise TinoError(f"{name} must be a torch tensor, got {type(values).__name__}: wrap arrays in torch.as_tensor")
+
+
 def check_values(values: Tensor, name: str) -> None:
-    """Check for a floating-point type, at least one sample, and no NaN or inf."""
+    """Check for a floating-point type, at least one record, and no NaN or inf."""
     if not values.is_floating_point():
-        raise TinoError(f"{name} has dtype {values.dtype}, expected a floating type such as torch.float32")
+        given = str(values.dtype).removeprefix("torch.")
+        raise TinoError(f"{name} has dtype {given}, expected a floating type such as float32")
     if values.shape[:1] == (0,):
-        raise TinoError(f"{name} has no samples")
+        raise TinoError(f"{name} has no records")
     rows = values.reshape(len(values), -1)
     finite = torch.cat([torch.isfinite(part).all(1) for part in rows.split(64)])  # in parts, to save memory
     if not bool(finite.all()):
         bad = int((~finite).sum())
         first = int((~finite).nonzero()[0])
-        raise TinoError(f"{name} has NaN or infinite values in {bad} of {len(values)} samples, first in {first}")
+        told = f"{name} has NaN or infinite values in {bad} of {len(values)} records, first in record {first}"
+        raise TinoError(f"{told}, counted from 0: leave it out or fill the gap")
 
 
 def check_dataset(data: Any, name: str) -> None:
@@ -184,7 +189,7 @@ def check_dataset(data: Any, name: str) -> None:
 def check_lengths(lengths: Tensor, samples: int, n_t: int) -> None:
     if not isinstance(lengths, Tensor) or lengths.is_floating_point() or lengths.shape != (samples,):
         shape = tuple(lengths.shape) if isinstance(lengths, Tensor) else type(lengths).__name__
-        raise TinoError(f"lengths is {shape}, expected whole numbers, one for each of {samples} samples")
+        raise TinoError(f"lengths is {shape}, expected whole numbers, one for each of {samples} records")
     if not bool(((lengths >= 2) & (lengths <= n_t)).all()):
         wrong = int(lengths[(lengths < 2) | (lengths > n_t)][0])
         raise TinoError(f"a record has {wrong} times, expected 2 to {n_t}")
@@ -260,6 +265,7 @@ def save_dataset(path: str | os.PathLike[str], train: Dataset, test: Dataset) ->
     for name in ("time", "inputs", "outputs", "input_channels", "output_channels"):
         if getattr(train, name) != getattr(test, name):
             raise TinoError(f"the training and the test set differ in their {name}: {path} can hold one only")
+    check_writable(path.parent)
     with new_file(path) as (file, record):
         for split, data in zip(SPLITS, (train, test), strict=True):
             for name in ARRAYS:

@@ -26,7 +26,8 @@ from tino.errors import TinoError
 from tino.models.registry import model_to_begin_with
 from tino.pod import pod
 from tino.progress import progress
-from tino.seen import check_sizes, output_offset, state_channels
+from tino.seen import output_offset
+from tino.sizes import check_sizes, state_channels
 
 FEWEST = {"samples": 20, "times": 12}
 SAMPLES, TIMES, ROWS, STARTS = 200, 1000, 2400, 24  # samples, times, samples x windows, windows of a sample, at most

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tino.data import Dataset, check_dataset, check_values
+from tino.data import Dataset, check_dataset, check_tensor, check_values
 from tino.devices import products
 from tino.errors import TinoError
+from tino.frame import numbers
 from tino.metrics import METRICS, PER_SAMPLE, Comparison
-from tino.operator import Operator, call, model_name, numbers
+from tino.operator import Operator, call, model_name
 
 BATCH_NUMBERS = 4_000_000  # outputs computed at once, at most: bounds the memory of a prediction
 
@@ -62,10 +63,9 @@ def predict(model: nn.Module, f: Tensor, ic: Tensor | None = None) -> Tensor:
 
 
 def _check(model: nn.Module, f: Tensor, ic: Tensor | None) -> None:
-    if not isinstance(f, Tensor):
-        raise TinoError(f"f must be a torch tensor, got {type(f).__name__}: wrap arrays in torch.as_tensor")
+    check_tensor(f, "f")
     if ic is not None and len(ic) != len(f):
-        raise TinoError(f"ic holds {len(ic)} samples, f holds {len(f)}")
+        raise TinoError(f"ic has {len(ic)} records, f has {len(f)}")
     if isinstance(model, Operator):
         model.check_shapes(f, ic)
     for name, values in (("f", f), ("ic", ic)):

@@ -2,16 +2,17 @@
 it saw in training. ``Framed`` is the border where that matters: offsets, and inputs far outside."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tino.channels import INPUT, OUTPUT, Channels
-from tino.data import Dataset, Signals, grids_from_record, grids_record
-from tino.errors import TinoError, TinoWarning, of_kind, whole
+from tino.data import Dataset, Signals, check_tensor, grids_from_record, grids_record
+from tino.errors import TinoError, TinoWarning, of_kind, shown, whole
 from tino.grids import Grid, Periodic, TimeGrid
 from tino.seen import Seen, column, shifted
 
@@ -59,8 +60,7 @@ class Frame(Signals):
     def check_input(self, f: Tensor) -> None:
         m = self.input_size
         if f.ndim != 3 or f.shape[2] != m:
-            given = f"{f.shape[-1]} sensors" if f.ndim == 3 else f"shape {tuple(f.shape)}"
-            raise TinoError(f"f has {given}, the model was built for (b, {self.time.n}, {m})")
+            raise TinoError(f"f has shape {tuple(f.shape)}, the model was built for (records, {self.time.n}, {m})")
 
     def check_state(self, ic: Tensor | None, samples: int | None = None) -> None:
         given, expected = 0 if ic is None else ic.shape[-1], self.state
@@ -70,7 +70,7 @@ class Frame(Signals):
             raise TinoError(f"the initial state has {given} numbers, the model was built for {expected}")
         if ic is not None and samples is not None and (ic.ndim != 2 or len(ic) != samples):
             raise TinoError(
-                f"ic has shape {tuple(ic.shape)}, expected ({samples}, {expected}): f has {samples} samples"
+                f"ic has shape {tuple(ic.shape)}, expected ({samples}, {expected}): f has {samples} records"
             )
 
     def check_data(self, data: Dataset, any_length: bool) -> None:
@@ -175,6 +175,7 @@ class Framed(nn.Module):
             self.output_offset, self.state_offset = map(column, (value.seen.output_offset, value.seen.state_offset))
 
     def __call__(self, f: Tensor, ic: Tensor | None = None, *more: Any, **options: Any) -> Tensor:
+        self.check_dtypes(f, ic)
         return self.with_offset(self.inside(f, self.centred(ic), *more, **options))
 
     def inside(self, f: Tensor, ic: Tensor | None, *more: Any, **options: Any) -> Tensor:
@@ -195,4 +196,24 @@ class Framed(nn.Module):
         told = None if self._warned else self.frame.seen.far_outside(self.frame, f, ic)
         if told is not None:
             self._warned = True
-            warnings.warn(f"far outside what {self.frame.model} was trained on: {told}", TinoWarning, stacklevel=3)
+            warnings.warn(f"{told}: expect larger errors there", TinoWarning, stacklevel=3)
+
+    def check_dtypes(self, f: Tensor, ic: Tensor | None) -> None:
+        """``predict`` and ``query`` convert inputs; ``model(f)``, ``start`` and ``step`` leave it to the caller."""
+        own = numbers(self, f).dtype
+        for name, values in (("f", f), ("ic", ic)):
+            if values is None:
+                continue
+            check_tensor(values, name)
+            if values.dtype != own:
+                given, wanted = (str(one).removeprefix("torch.") for one in (values.dtype, own))
+                how = {torch.float32: "float()", torch.float64: "double()"}.get(own, f"to({own})")
+                raise TinoError(f"{name} is {given}, the model is {wanted}: pass {name}.{how}")
+
+
+def numbers(model: nn.Module, default: Tensor | None = None) -> Tensor:
+    """A floating-point tensor of the model, for its device and dtype; the default if the model has none."""
+    if not isinstance(model, nn.Module):
+        raise TinoError(f"the model is {shown(model)}, expected a torch module, such as tino.build returns")
+    found: Iterator[Tensor] = (v for v in chain(model.parameters(), model.buffers()) if v.is_floating_point())
+    return next(found, torch.empty(0) if default is None else default)

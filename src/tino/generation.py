@@ -28,7 +28,7 @@ from tino.devices import pick_device
 from tino.errors import TinoError, TinoWarning, of_kind
 from tino.files import STAMP, check_stamp, check_writable, read_json, stamp, whole_file, write_json
 from tino.problems import Problem
-from tino.problems.refinement import BOUND, FINEST, Refinement, find_refinement, has_known_accuracy
+from tino.problems.refinement import BOUND, Refinement, find_refinement, has_known_accuracy, work
 from tino.progress import Advance, progress
 
 OFTEN = 20  # output times between two reports of progress, unless a second has passed
@@ -144,7 +144,7 @@ def generate(
 def _refinement(problem: Problem, path: Path, device: torch.device, show: bool) -> Refinement:
     """How finely to solve: measured once, then read from the file, so that all chunks and shards agree."""
     if not path.exists():
-        with progress(f"choosing the steps of {problem.name}", FINEST + 1, show) as advance:
+        with progress(f"choosing the steps of {problem.name}", work(problem), show) as advance:
             write_json(path, asdict(find_refinement(problem, device, advance)))
     return _read_refinement(path, read_json(path))
 

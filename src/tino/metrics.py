@@ -33,8 +33,8 @@ def _counted(values: Tensor, mask: Tensor | None) -> Tensor:
 class Comparison:
     """Predictions and the truth, (b, t, c x), of c channels, at the valid times, (b, t), or at all times.
 
-    MSE, RMSE and the largest error are in the data's units, over all channels together. Relative errors weigh channels
-    alike, whatever their units: ``rel_l2`` and ``nrmse``.
+    MSE, RMSE and the largest error are in the data's units, over all channels together, so that of several channels
+    they mix units. Relative errors weigh channels alike, whatever their units: ``rel_l2`` and ``nrmse``.
     """
 
     prediction: Tensor
@@ -97,16 +97,17 @@ class Metric:
 
     heading: str
     of: Callable[[Comparison], float]
+    unit: int = 0  # 1: in the outputs' unit, 2: in its square. Of several channels it means nothing: tables show a dash
 
 
 # by their keys in a result; a result without one shows a dash
 METRICS = {
-    "mse_mean": Metric("MSE", lambda c: float(c.mse.mean())),
-    "mse_sd": Metric("± SD", lambda c: float(c.mse.std()) if len(c.mse) > 1 else 0.0),  # N - 1 (eq_mse_and_sd)
+    "mse_mean": Metric("MSE", lambda c: float(c.mse.mean()), 2),
+    "mse_sd": Metric("± SD", lambda c: float(c.mse.std()) if len(c.mse) > 1 else 0.0, 2),  # N - 1 (eq_mse_and_sd)
     "rel_l2_mean": Metric("relative L2", lambda c: float(c.rel_l2.mean())),
-    "rmse": Metric("RMSE", lambda c: c.rmse),
+    "rmse": Metric("RMSE", lambda c: c.rmse, 1),
     "nrmse": Metric("NRMSE", lambda c: c.nrmse),
     "fit": Metric("fit %", lambda c: 100 * (1 - c.nrmse)),
-    "max_error": Metric("largest error", lambda c: c.largest),
+    "max_error": Metric("largest error", lambda c: c.largest, 1),
 }
 PER_SAMPLE: dict[str, Callable[[Comparison], Tensor]] = {"mse": lambda c: c.mse, "rel_l2": lambda c: c.rel_l2}

@@ -17,9 +17,8 @@ built and learns, and added to what ``model(f)``, ``start``, ``step`` and ``quer
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,10 +26,10 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from tino.data import Dataset, check_values
-from tino.errors import TinoError, shown
+from tino.data import Dataset, check_tensor, check_values
+from tino.errors import TinoError
 from tino.files import whole_file, write_sealed
-from tino.frame import Frame, Framed
+from tino.frame import Frame, Framed, numbers
 
 WEIGHTS, RECORD = "model.safetensors", "model.json"
 MODEL_FORMAT = 6  # the frame with channels and what was seen in training, every size of every part, and checksums
@@ -117,15 +116,17 @@ class Operator(Framed, ABC):
         """The first input (b, m) -> the state after it, and u_0 (b, x)."""
         if not self.properties.causal:
             raise TinoError(f"{self.frame.model} cannot run step by step: it is not causal")
+        self.check_dtypes(f_0, ic)
         self.check_shapes(f_0[:, None], ic)
         memory, u = self._first(self.rest(len(f_0), self.centred(ic)), f_0)
         return State(1, memory), self.with_offset(u)
 
     def step(self, state: State, f_i: Tensor) -> tuple[State, Tensor]:
         """The next input (b, m) -> the state after it, and u_i (b, x)."""
+        self.check_dtypes(f_i, None)
         self.frame.check_input(f_i[:, None])
         if len(f_i) != (rows := _rows(state.memory)):
-            raise TinoError(f"f has {len(f_i)} samples, but the state has {rows}")
+            raise TinoError(f"f has {len(f_i)} records, but the state has {rows}")
         self._check_length(state.i + 1, "the stream")
         memory, u = self._step(state.memory, f_i, state.i)
         return State(state.i + 1, memory), self.with_offset(u)
@@ -270,8 +271,7 @@ class Operator(Framed, ABC):
 
     def at_the_border(self, f: Tensor, ic: Tensor | None) -> tuple[Tensor, Tensor | None, torch.device]:
         """Inputs checked (shape, dtype, NaN), moved to the operator's device and dtype, with their original device."""
-        if not isinstance(f, Tensor):
-            raise TinoError(f"f must be a torch tensor, got {type(f).__name__}: wrap arrays in torch.as_tensor")
+        check_tensor(f, "f")
         self.check_shapes(f, ic)
         check_values(f, "f")
         if ic is not None:
@@ -282,6 +282,8 @@ class Operator(Framed, ABC):
 
     def save(self, folder: str | Path) -> None:
         """Write the weights, then the record with their checksum, each whole or not at all, for ``tino.load``."""
+        if not str(folder):
+            raise TinoError("folder is '', expected the name of a folder")
         tensors = {name: t.detach().cpu().contiguous() for name, t in self.state_dict().items()}
         raw = safetensors.torch.save(tensors)
         with whole_file(Path(folder) / WEIGHTS) as part:
@@ -296,14 +298,6 @@ def _rows(memory: Any) -> int:
     while isinstance(memory, tuple):
         memory = memory[0]
     return len(memory)
-
-
-def numbers(model: nn.Module, default: Tensor | None = None) -> Tensor:
-    """A floating-point tensor of the model, for its device and dtype; the default if the model has none."""
-    if not isinstance(model, nn.Module):
-        raise TinoError(f"the model is {shown(model)}, expected a torch module, such as tino.build returns")
-    found: Iterator[Tensor] = (v for v in chain(model.parameters(), model.buffers()) if v.is_floating_point())
-    return next(found, torch.empty(0) if default is None else default)
 
 
 def model_name(model: nn.Module) -> str:

@@ -60,6 +60,7 @@ class Result:
     data: Mapping[str, Any]  # a problem's options, and the number of pairs
     # what older results may lack
     title: str = ""  # of the data
+    output_channels: int = 1
     seconds_per_epoch: float | None = None
     peak_memory_bytes: int | None = None
     autonomous: bool | None = None
@@ -79,6 +80,16 @@ class Result:
     @property
     def mse(self) -> float:
         return self.scores["mse_mean"]
+
+    @property
+    def compared_by(self) -> str:
+        """The metric that ranks models: the MSE, or, as several channels may have several units, the relative L2."""
+        return "mse_mean" if self.output_channels == 1 else "rel_l2_mean"
+
+    def told(self, key: str) -> float | None:
+        """A metric as tables show it; None, a dash, if it is absent or mixes the units of several channels."""
+        mixed = METRICS[key].unit and self.output_channels > 1
+        return None if mixed else self.scores.get(key)
 
     def record(self) -> dict[str, Any]:
         """The record written to its file."""
@@ -158,17 +169,18 @@ class Entry:
 
     def mean(self, key: str) -> float | None:
         """Over the seeds, of a metric or another number; None if a result lacks it."""
-        values = [result.scores.get(key, getattr(result, key, None)) for result in self.results]
+        values = [r.told(key) if key in METRICS else getattr(r, key, None) for r in self.results]
         return None if None in values else fmean(values)  # pyright: ignore
 
     @property
-    def mse(self) -> float:
-        return fmean(result.mse for result in self.results)
+    def error(self) -> float:
+        """What models are ranked by: the mean over the seeds of the MSE, or of the relative L2 of several channels."""
+        return fmean(result.scores[result.compared_by] for result in self.results)
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """The smallest and largest MSE of the seeds, if there are several."""
-        values = [result.mse for result in self.results]
+        """The smallest and largest error of the seeds, if there are several."""
+        values = [result.scores[result.compared_by] for result in self.results]
         return (min(values), max(values)) if len(values) > 1 else None
 
     @property
@@ -197,7 +209,7 @@ class Results:
 
     def ranked(self, problem: str) -> list[Entry]:
         """Best first, by the mean over the seeds, as the tables show it."""
-        return sorted(self.of(problem), key=lambda entry: entry.mse)
+        return sorted(self.of(problem), key=lambda entry: entry.error)
 
     @property
     def problems(self) -> list[str]:

@@ -256,6 +256,7 @@ def _result(
         defect=certificate.defect,
         data={"options": asked["options"], **_counts(train, test)},
         title=str(train.meta.get("title", "")),
+        output_channels=len(train.output_channels),
         seconds_per_epoch=history.seconds_per_step * math.ceil(len(train) / batch) if by_gradients else None,
         compiled=config.compile,
         dataset_sha256=train.meta["checksum"],

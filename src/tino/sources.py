@@ -160,22 +160,21 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
     """
     arrays = _read(path)
     if missing := [name for name in ("f", "u", "t") if name not in arrays]:
-        raise TinoError(f"{path} lacks {' and '.join(missing)}: it needs arrays f (n, t, m), u (n, t, x) and t (t,)")
+        lacks = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
+        raise TinoError(f"{path} lacks {lacks}, it holds {in_short(', '.join(arrays)) or 'nothing'}: {MAKE}")
     if unused := [name for name in arrays if name not in KNOWN]:
         raise TinoError(f"{path} holds an array '{unused[0]}' that tino does not know: {nearest(unused[0], KNOWN)}")
-    t = torch.from_numpy(arrays["t"].astype(float)) if arrays["t"].dtype.kind in "iuf" else torch.zeros(0)
-    if t.ndim != 1 or len(t) < 2 or not torch.allclose(t.diff(), (t[-1] - t[0]) / (len(t) - 1), rtol=1e-3, atol=0):
-        raise TinoError(f"the times t of {path} must be (t,), rising in equal steps")
+    time = _times(path, arrays["t"])
     lengths = _lengths(path, arrays) if "lengths" in arrays else None
-    f, inputs, input_channels = _signal(path, arrays, "f", INPUT)
-    u, outputs, output_channels = _signal(path, arrays, "u", OUTPUT)
+    f, inputs, input_channels = _signal(path, arrays, "f", INPUT, time.n)
+    u, outputs, output_channels = _signal(path, arrays, "u", OUTPUT, time.n)
     about = {"problem": file_name(str(path)), "checksum": _checksum(arrays)}
     if "title" in arrays:
         about["title"] = _texts(path, arrays, "title")[0]
     return Dataset(
         f,
         u,
-        TimeGrid(float(t[0]), float(t[-1]), len(t)),
+        time,
         inputs,
         outputs,
         _numbers(path, arrays, "ic") if "ic" in arrays else None,
@@ -184,6 +183,18 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
         output_channels,
         lengths,
     )
+
+
+def _times(path: Any, t: np.ndarray) -> TimeGrid:
+    if t.dtype.kind not in "iuf" or t.ndim != 1 or len(t) < 2:
+        raise TinoError(f"t of {path} has shape {t.shape} and dtype {t.dtype}, expected two times or more, (times,)")
+    if not np.isfinite(t).all():
+        raise TinoError(f"t of {path} has NaN or infinite values")
+    steps = np.diff(t.astype(float))
+    if not np.allclose(steps, steps.mean(), rtol=1e-3, atol=0):
+        told = f"the steps of t in {path} range from {steps.min():.3g} to {steps.max():.3g}"
+        raise TinoError(f"{told}: resample to equal steps, e.g. with np.interp")
+    return TimeGrid(float(t[0]), float(t[-1]), len(t))
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
@@ -253,12 +264,17 @@ def _lengths(path: Any, arrays: dict[str, np.ndarray]) -> Tensor:
     return torch.from_numpy(lengths.astype(np.int64))
 
 
-def _signal(path: Any, arrays: dict[str, np.ndarray], name: str, default: Channels) -> tuple[Tensor, Grid, Channels]:
+def _signal(
+    path: Any, arrays: dict[str, np.ndarray], name: str, default: Channels, n_t: int
+) -> tuple[Tensor, Grid, Channels]:
     """Values (n, t, channels x points), the grid and the channels of f or u."""
     values, points = _numbers(path, arrays, name), arrays.get(f"{name}_points")
     if values.ndim not in (2, 3, 4):
         shapes = "(records, times), (records, times, channels) or (records, times, points, channels)"
         raise TinoError(f"{name} has shape {tuple(values.shape)}, expected {shapes}")
+    if values.shape[1] != n_t:
+        expected = ", ".join(["records", str(n_t), *map(str, values.shape[2:])])
+        raise TinoError(f"{name} has shape {tuple(values.shape)}, but t has {n_t} times: expected ({expected})")
     values = values[..., None] if values.ndim == 2 or (values.ndim == 3 and points is not None) else values
     grid: Grid = Point()
     if values.ndim == 4:

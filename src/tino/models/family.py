@@ -15,7 +15,7 @@ from tino.parts.inputs import InitialState, OutputScale, Sensors, input_weights,
 from tino.parts.mixers import DelayMixer, GlobalMixer, LateMixer, Mixer
 from tino.parts.networks import Branch, OwnBranches, TimeFactor
 from tino.pod import Pod, input_pod, output_pod
-from tino.seen import state_channels
+from tino.sizes import state_channels
 
 
 @dataclass(frozen=True)

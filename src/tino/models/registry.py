@@ -10,6 +10,7 @@ from tino.data import Dataset, check_dataset
 from tino.errors import TinoError, of_kind, shown, unknown
 from tino.operator import Operator
 from tino.seen import Seen
+from tino.sizes import check_variation
 from tino.text import check_text
 
 Builder = Callable[[str, Dataset], Operator]  # a frozen dataclass, whose fields are the options of ``build``
@@ -66,9 +67,7 @@ def build(name: str, train: Dataset, seed: int = 0, **options: Any) -> Operator:
     seed = of_kind(seed, int, "seed")
     if options:
         builder = replace(builder, **_checked(name, builder, options))  # pyright: ignore
-    for word, values in (("inputs", train.f), ("outputs", train.u)):
-        if not values.any():
-            raise TinoError(f"the {word} of {train.name} are all zero: there is nothing to learn from")
+    check_variation(train)
     seen = Seen.of(train)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

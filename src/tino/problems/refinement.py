@@ -11,6 +11,7 @@ from tino.problems.base import Problem, is_built_in, problem
 BOUND = 2e-5  # relative L2 error allowed: less than half of the smallest that a model of the paper's tables reaches
 FINEST = 4  # times the points and steps that a problem begins with
 SAMPLES = 2
+GRID = ("n_t", "resolution")  # options that set only what is stored
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,18 @@ def has_known_accuracy(given: Problem) -> bool:
     if not is_built_in(given.name):
         return False
     usual = problem(given.name)
-    coefficients = {name: value for name, value in usual.options.items() if isinstance(value, float)}
+    coefficients = {k: v for k, v in usual.options.items() if k not in GRID and not isinstance(v, str)}
     same = all(given.options.get(name) == value for name, value in coefficients.items())
     return same and given.record()["input"] == usual.record()["input"]
+
+
+def work(problem: Problem, *refine: int) -> float:
+    """What solutions with these factors cost, relative to the factor 1; left out: all that may be needed."""
+    return float(sum(k ** (_dimensions(problem) + 1) for k in refine or range(1, FINEST + 2)))
+
+
+def _dimensions(problem: Problem) -> int:
+    return problem.outputs.points.shape[1]
 
 
 def find_refinement(
@@ -42,21 +52,23 @@ def find_refinement(
 ) -> Refinement:
     """The first factor up to FINEST whose solution differs from that of the next one by at most BOUND.
 
-    Two samples are solved, the same for every seed. ``advance`` is told of progress; each solution counts as 1.
+    Two samples are solved, the same for every seed. ``advance`` is told of progress, in the units of ``work``.
     """
     forcing = problem.law.sample(0, 0, range(SAMPLES)).to(device)
 
     def solve(refine: int) -> Tensor:
-        done, part = 0.0, 1 / (refine * problem.time.n)
+        whole = left = work(problem, refine)
+        ticks = problem.time.n * (1 if _dimensions(problem) else refine)  # an ODE is also solved at times between
 
         def tick() -> None:
-            nonlocal done
-            done += part
+            nonlocal left
+            part = min(left, whole / ticks)
+            left -= part
             advance(part)
 
         with torch.no_grad():
             u = problem.solve(forcing, refine, tick)
-        advance(1 - done)
+        advance(left)
         return u
 
     errors, u = [], solve(1)

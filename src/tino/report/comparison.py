@@ -79,7 +79,8 @@ def _column(results: Results, problem: str) -> dict[str, Lines]:
     for model in dict.fromkeys([*printed, *entries]):
         lines = []
         if entry := entries.get(model):
-            lines.append(Line(f"{short(entry.mse)} ± {dashed(entry.mean('mse_sd'))}", ours.get(model, "")))
+            sd = f" ± {dashed(entry.mean('mse_sd'))}" if entry.mean("mse_mean") is not None else " relative L2"
+            lines.append(Line(f"{short(entry.error)}{sd}", ours.get(model, "")))
             if entry.spread:
                 low, high = map(short, entry.spread)
                 lines.append(Line(f"{len(entry.results)} seeds: {low} … {high}", quiet=True))

@@ -61,7 +61,9 @@ def _losses(runs: Sequence[Run], names: Sequence[str]) -> tuple[str, Figure]:
 
 
 def _preview(run: Run, name: str, kept: Preview, beside: Sequence[Preview]) -> tuple[str, Figure]:
-    caption = f"{name}, test sample {kept.sample}, MSE {run.mse[kept.sample]:.1e}."
+    by_mse = run.result.compared_by == "mse_mean"
+    error = f"MSE {run.mse[kept.sample]:.1e}" if by_mse else f"relative L2 {run.result.rel_l2[kept.sample]:.1e}"
+    caption = f"{name}, test sample {kept.sample}, {error}."
     return caption, draw_preview(kept, name, beside)
 
 
@@ -70,7 +72,9 @@ def _section(runs: list[Run], names: list[str], figures: list[tuple[str, bytes]]
     title, equation = about(results[0], runs[0].preview())
     table = _table(results, names)
     by_channel = _channels(runs, names)
-    notes = "MSE and SD over the test samples; causal and time-inv. as measured"
+    notes = "causal and time-inv. as measured"
+    if "MSE" in table.head:
+        notes = f"MSE and SD over the test samples; {notes}"
     if by_channel:
         notes += "; relative L2, NRMSE and fit weigh the channels alike"
     if "paper MSE" in table.head:
@@ -95,9 +99,11 @@ def _recipe(results: list[Result]) -> str:
 def _channels(runs: list[Run], names: list[str]) -> str:
     """The errors of each output channel, in its own unit; empty if no run has several."""
     rows = [
-        ((Line(label),), (Line(channel),), *((Line(score(key, numbers.get(key))),) for key in METRICS))
+        ((Line(label),), (Line(str(channel)),), *((Line(score(key, numbers.get(key))),) for key in METRICS))
         for run, label in zip(runs, names, strict=True)
-        for channel, numbers in run.channels.items()
+        if run.channels
+        for channel in run.preview().data.output_channels
+        for numbers in (run.channels[channel.name],)
     ]
     head = ("model", "channel", *(metric.heading for metric in METRICS.values()))
     return Markup("channels", "Errors of each output channel.", head, tuple(rows), 2).html() if rows else ""
@@ -105,12 +111,13 @@ def _channels(runs: list[Run], names: list[str]) -> str:
 
 def _table(results: list[Result], names: list[str]) -> Markup:
     """Every column that has something to show."""
-    best = min(results, key=lambda r: r.mse) if len(results) > 1 else None
+    by = results[0].compared_by
+    best = min(results, key=lambda r: r.scores[by]) if len(results) > 1 else None
     written = {heading: [write(result) for result in results] for heading, write in COLUMNS.items()}
     written["model"] = names
     shown = [heading for heading, texts in written.items() if any(text != DASH for text in texts)]
     cells = [
-        tuple((Line(written[h][i], "best" if result is best and h == "MSE" else ""),) for h in shown)
+        tuple((Line(written[h][i], "best" if result is best and h == METRICS[by].heading else ""),) for h in shown)
         for i, result in enumerate(results)
     ]
     return Markup("runs", "", tuple(shown), tuple(cells))

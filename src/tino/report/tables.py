@@ -77,7 +77,7 @@ def _recipe(result: Result) -> str:
 # heading -> the text of a cell; every metric has a column
 COLUMNS: dict[str, Callable[[Result], str]] = {
     "model": lambda r: r.model + (f"-{r.seed}" if r.seed else ""),  # as its file is named
-    **{metric.heading: lambda r, key=key: score(key, r.scores.get(key)) for key, metric in METRICS.items()},
+    **{metric.heading: lambda r, key=key: score(key, r.told(key)) for key, metric in METRICS.items()},
     "params": lambda r: f"{r.parameters / 1e6:.2f}M" if r.parameters >= 1e4 else str(r.parameters),
     "seconds": lambda r: f"{r.train_seconds:.0f}",
     "causal": lambda r: yes_or_no(r.causal),
@@ -96,6 +96,8 @@ ON_A_TERMINAL = {  # columns that fit into 80 characters, with narrower headings
     "time-inv.": "time-\ninv.",
     "paper MSE": "paper\nMSE",
 }
+
+
 
 
 def print_table(results: Sequence[Result], names: Sequence[str] | None = None) -> None:
@@ -119,10 +121,7 @@ def print_table(results: Sequence[Result], names: Sequence[str] | None = None) -
 
 def _narrow_row(result: Result, name: str) -> dict[str, str]:
     cells = {heading: write(result) for heading, write in COLUMNS.items()}
-    return {**cells, "model": name, "MSE ± SD": f"{cells['MSE']} ± {cells['± SD']}"}
-
-
-IN_UNITS = ("mse_mean", "mse_sd", "rmse", "max_error")  # metrics that say nothing of channels in different units
+    return {**cells, "model": name, "MSE ± SD": DASH if cells["MSE"] == DASH else f"{cells['MSE']} ± {cells['± SD']}"}
 
 
 def print_scores(overall: Mapping[str, float], by_channel: Mapping[str, Mapping[str, float]], of: Channels) -> None:
@@ -133,7 +132,8 @@ def print_scores(overall: Mapping[str, float], by_channel: Mapping[str, Mapping[
         table.add_column(heading, justify="right", no_wrap=True)
     units = {channel.name: str(channel) for channel in of}
     rows = {units.get(name, name): numbers for name, numbers in by_channel.items()}
-    table.add_row("all", *(DASH if by_channel and key in IN_UNITS else score(key, overall.get(key)) for key in METRICS))
+    mixed = {key for key, metric in METRICS.items() if by_channel and metric.unit}  # channels have their own units
+    table.add_row("all", *(DASH if key in mixed else score(key, overall.get(key)) for key in METRICS))
     for name, numbers in rows.items():
         table.add_row(name, *(score(key, numbers.get(key)) for key in METRICS))
     Console().print(table)

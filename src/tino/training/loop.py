@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from tino.data import Dataset, check_dataset
 from tino.devices import pick_device, products
 from tino.errors import Stopped, TinoError, shown
-from tino.operator import Operator, model_name, numbers
+from tino.frame import numbers
+from tino.operator import Operator, model_name
 from tino.progress import Advance, progress
-from tino.seen import check_sizes
+from tino.sizes import check_sizes
 from tino.training import distributed
 from tino.training.config import TrainConfig
 from tino.training.history import History

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from tino.data import Dataset
 from tino.errors import TinoError
-from tino.operator import Operator, Records, Stretches, call, model_name, numbers
+from tino.frame import numbers
+from tino.operator import Operator, Records, Stretches, call, model_name
 
 PART = 50  # samples prepared at a time
 RESIDENT = 0.5  # fraction of a GPU's free memory; larger data stay on the host and are moved batch by batch
