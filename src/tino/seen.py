@@ -86,7 +86,7 @@ def shifted(values: Tensor, offset: Tensor | None, sign: int) -> Tensor:
     """(..., c x) plus or minus an offset (c, 1)."""
     if offset is None:
         return values
-    return torch.add(split_channels(values, len(offset)), offset, alpha=sign).flatten(-2)
+    return torch.add(split_channels(values, len(offset)), offset.to(values.device), alpha=sign).flatten(-2)
 
 
 def output_offset(data: Dataset) -> tuple[float, ...]:

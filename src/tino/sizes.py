@@ -32,8 +32,9 @@ def ranges(values: Tensor, count: int) -> tuple[Range, ...]:
 
 
 def _sides(data: Dataset) -> Iterator[tuple[str, str, Channels, Tensor]]:
-    yield "inputs", "the input ", data.input_channels, data.f
-    yield "outputs", "the output ", data.output_channels, data.u
+    """The valid values of each, (..., c x)."""
+    yield "inputs", "the input ", data.input_channels, data.rows(data.f)
+    yield "outputs", "the output ", data.output_channels, data.rows(data.u)
     if data.ic is not None:
         yield "states", "", state_channels(data, data.ic.shape[1]), data.ic
 
@@ -66,7 +67,7 @@ def check_points(data: Dataset) -> None:
     for (_, word, channels, values), grid in zip(_sides(data), (data.inputs, data.outputs), strict=False):
         if len(grid.shape) != 1 or grid.size > FEW:
             continue
-        sizes = split_channels(values, len(channels)).double().square().mean((0, 1)).sqrt()  # (c, x)
+        sizes = split_channels(values, len(channels)).double().square().mean(0).sqrt()  # (c, x)
         less, more = torch.minimum(sizes[:, 1:], sizes[:, :-1]), torch.maximum(sizes[:, 1:], sizes[:, :-1])
         if bool(((more > JUMP * less) & (less > ROUNDING * more)).any()):
             told = f"neighbouring points of {word}{channels[0].name} differ {JUMP:.0f}-fold in size or more"

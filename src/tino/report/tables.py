@@ -98,8 +98,6 @@ ON_A_TERMINAL = {  # columns that fit into 80 characters, with narrower headings
 }
 
 
-
-
 def print_table(results: Sequence[Result], names: Sequence[str] | None = None) -> None:
     """One table for each dataset, narrow enough for 80 columns; the models by these names, or by model and seed."""
     console, named = Console(), names or [COLUMNS["model"](result) for result in results]
