@@ -106,7 +106,7 @@ def test_it_is_trained_scored_certified_and_reported_by_the_commands(rig, tmp_pa
     assert json.loads((folder / "scores.json").read_text())["channels"].keys() == scores["channels"].keys()
     assert run(["evaluate", str(folder)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(" = ")[0] for line in lines[2:]] == ["x: relative L2", "y: relative L2"]
+    assert [line.split("  ")[0] for line in lines[-3:]] == ["all", "x [mm]", "y [mm]"]
     assert run(["certify", str(folder)]) == 0
     assert (
         "leaky: causal, autonomous, at rest, time-invariant\n  causal: proved by construction"

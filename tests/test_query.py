@@ -155,7 +155,7 @@ def test_inputs_are_checked_and_cast(burgers, small_data):
     train, f = burgers
     model = tino.build("don", train)
     assert torch.equal(model.query(f), model.query(f.float()))  # the data were float32
-    for wrong, message in ((f.numpy(), "must be a torch tensor"), (f * torch.nan, "NaN"), (f[:, :, :-1], "23 sensors")):
+    for wrong, message in ((f.numpy(), "must be a torch tensor"), (f * torch.nan, "NaN"), (f[:, :, :-1], "24, 23")):
         with pytest.raises(tino.TinoError, match=message):
             model.query(wrong)
     fitted, other = small_data("fitting-space")
