@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
+from choices import data, device
 
 import tino
 from tino.bench import paper_config
@@ -22,7 +22,6 @@ from tino.paper import PaperTable
 from tino.results import Cell
 
 RESULTS = Path(__file__).parent / "results" / "recipe.json"
-HELD_OUT = 1  # the seed whose test samples things are chosen on: no table may have it
 OF_MODELS = ("modes", "input_sum", "first_size", "snapshots", "waves", "decays")  # options of ``tino.build``
 
 
@@ -118,15 +117,10 @@ STUDIES = [
 ]
 
 
-def device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
 def run(study: Study) -> dict[str, Any]:
     config = paper_config(Cell(study.problem, study.model, 0), {})
     config = replace(config, **{"lr": PaperTable.lr, "weight_decay": 0.0, **study.training, "epochs": study.epochs})
-    train, _ = tino.dataset(tino.problem(study.problem), device=device())
-    _, others = tino.dataset(tino.problem(study.problem), seed=HELD_OUT, train=1, test=200, device=device())
+    train, others = data(study.problem)
     model = tino.build(study.model, train, **study.built)
     history = tino.fit(model, train, config)
     fitted, held_out = tino.evaluate(model, train.take(slice(0, 200))), tino.evaluate(model, others)

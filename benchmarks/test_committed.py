@@ -79,7 +79,7 @@ def test_the_results_page_is_the_measured_one():
 
 
 def test_every_cell_of_the_paper_has_its_stored_results_by_the_suite_s_recipe():
-    held_out = script("recipe").HELD_OUT
+    held_out = script("choices").HELD_OUT
     results = read_results(ROOT / "results" / "paper")
     assert {cell for cell, entry in results.by_name.items() if entry.results[0].seed == 0} == {
         (problem, model) for problem, row in PAPER.items() for model in row
