@@ -40,9 +40,10 @@ import tino
 from tino import data as datasets
 from tino.channels import Channel
 from tino.files import SEAL, sealed, stamp, write_json
+from tino.options import DataOptions
 from tino.preview import read_preview
 from tino.runs import read_run, train_run
-from tino.sources import DataOptions, Source, read_arrays
+from tino.sources import Source, read_arrays
 from tino.training.checkpoint import read_checkpoint
 from tino.training.state import Training
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tino.bench import paper_cells, paper_config, run_cell
 from tino.errors import TinoError
+from tino.options import DataOptions
 from tino.results import Result, read_result
-from tino.sources import DataOptions
 
 ROOT = Path(__file__).parent.parent
 COMMITTED = ROOT / "results" / "paper"

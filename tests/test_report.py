@@ -15,6 +15,7 @@ from tino.cli import run
 from tino.evaluation import samples_per_second
 from tino.files import read_json, write_json
 from tino.metrics import METRICS, Metric
+from tino.options import DataOptions
 from tino.paper import PAPER, RECIPE, TABLES
 from tino.preview import Preview, read_preview, take_preview, write_preview
 from tino.report.comparison import break_even, recipe, sections, solver_rates
@@ -22,7 +23,6 @@ from tino.report.figures import box_plots, draw_preview, draw_samples
 from tino.report.markup import Line, Markup
 from tino.report.tables import print_table, short
 from tino.results import Cell, Result, read_result, read_results
-from tino.sources import DataOptions
 from tino.training import TrainConfig
 
 ROOT = Path(__file__).parent.parent

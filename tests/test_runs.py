@@ -20,9 +20,10 @@ from tino.bench import cells, run_cell
 from tino.cli import run
 from tino.files import read_json
 from tino.folders import adopt, alone_in
+from tino.options import DataOptions
 from tino.results import Cell
 from tino.runs import read_run, train_run
-from tino.sources import DataOptions, Source
+from tino.sources import Source
 from tino.training.signals import stop_signals
 
 SMALL = ["--train", "24", "--test", "4", "--n-t", "40", "--batch-size", "8", "--times", "8", "--device", "cpu"]

@@ -11,7 +11,8 @@ import torch
 
 import tino
 from tino.cli import run
-from tino.sources import DataOptions, Source, fingerprint
+from tino.options import DataOptions
+from tino.sources import Source, fingerprint
 
 T = np.linspace(0, 2, 30)
 

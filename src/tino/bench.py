@@ -17,11 +17,12 @@ from tino.errors import Stopped, TinoError, TinoWarning, in_short
 from tino.files import check_writable
 from tino.folders import is_finished
 from tino.models.registry import MODELS, model_entry
+from tino.options import DataOptions
 from tino.paper import PAPER, recipe
 from tino.preview import write_preview
 from tino.results import Cell, Result, read_result, write_result
 from tino.runs import read_run, train_run
-from tino.sources import DataOptions, Source
+from tino.sources import Source
 from tino.text import visible
 from tino.training import TrainConfig, distributed
 

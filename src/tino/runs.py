@@ -34,9 +34,10 @@ from tino.folders import CHECKPOINT, FIGURES, NEW, RUN, TENSORBOARD, adopt, alon
 from tino.models.registry import build, model_entry
 from tino.models.store import load
 from tino.operator import Operator
+from tino.options import DataOptions
 from tino.preview import Preview, read_preview, take_preview, write_preview
 from tino.results import Result
-from tino.sources import DataOptions, Source, fingerprint
+from tino.sources import Source, fingerprint
 from tino.training import TrainConfig, distributed
 from tino.training.checkpoint import check_room
 from tino.training.history import History
