@@ -9,6 +9,8 @@ import hashlib
 import json
 from pathlib import Path
 
+import choices
+
 from tino.bench import paper_config
 from tino.files import read_json, write_text
 from tino.paper import PAPER, TABLES, own_model
@@ -31,18 +33,23 @@ def pieces(results: Results) -> dict[str, str]:
     for part in sections(results):
         found[part.name] = part.errors.markdown()
         found[f"{part.name} costs"] = part.costs.markdown()
-    if STUDIES.exists():
-        found["studies"] = study_lines()
+    found["studies"] = study_lines()
+    trials = read_json(choices.RESULTS)
+    found |= {"fitting choices": choices.fitting_lines(trials), "lengths": choices.length_lines(trials)}
+    found["rates"] = choices.rate_lines(trials)
     payoff = break_even(results)
     found["break-even"] = payoff.markdown() if payoff else ""
     return found
 
 
 def recipe_lines() -> str:
-    lines = ["| problem | epochs | recipe |", "| :--- | ---: | :--- |"]
-    for table in TABLES:
-        for name, epochs in table.epochs.items():
-            lines.append(f"| {name} | {epochs} | {paper_config(Cell(name, own_model(name), 0), {})} |")
+    lines = ["| problem | models | recipe |", "| :--- | :--- | :--- |"]
+    for name in (name for table in TABLES for name in table.problems):
+        models: dict[str, list[str]] = {}
+        for model in PAPER[name]:
+            models.setdefault(str(paper_config(Cell(name, model, 0), {})), []).append(model)
+        for recipe, those in models.items():
+            lines.append(f"| {name} | {'all' if len(models) == 1 else ', '.join(those)} | {recipe} |")
     return "\n".join(lines)
 
 
