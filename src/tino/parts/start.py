@@ -1,0 +1,48 @@
+"""Where a flow starts: the state at T_0."""
+
+import torch
+from torch import Tensor, nn
+
+from tino.data import Dataset
+from tino.operator import POINTWISE, Properties
+from tino.parts.part import Part
+
+SHARED = 1e-6  # of the size of u: records whose first outputs differ by less start from one state
+
+
+class Start(Part):
+    """u(T_0): ``ic`` where the data give it, else the field that all training records start from.
+
+    ``zero``: that field is 0, so that an operator without input may stay at rest.
+    """
+
+    kind = "start"
+    value: Tensor
+
+    def __init__(self, size: int, zero: bool) -> None:
+        super().__init__(size=size, zero=zero)
+        self.properties = POINTWISE if zero else Properties(True, True, False, ("it does not start at zero",))
+        self.value = nn.Parameter(torch.zeros(0 if zero else size, dtype=torch.float64), requires_grad=False)
+
+    def forward(self, b: int, ic: Tensor | None) -> Tensor:
+        """u_0 (b, x)."""
+        if ic is not None:
+            return ic
+        return self.value.new_zeros(b, self.sizes["size"]) if self.sizes["zero"] else self.value.expand(b, -1)
+
+    @staticmethod
+    def of(train: Dataset) -> "Start":
+        """The start of these records: 0 where they start there, or from initial states that are given."""
+        first, size = train.u[:, 0].double(), float(train.u.double().square().mean().sqrt())
+        value = first.mean(0)
+        zero = train.ic is None and bool((value.abs() <= SHARED * size).all()) and starts_shared(train)
+        start = Start(train.output_size, zero)
+        if not zero:
+            start.value.copy_(value)
+        return start
+
+
+def starts_shared(train: Dataset) -> bool:
+    """Whether all records start from one field."""
+    first, size = train.u[:, 0].double(), float(train.u.double().square().mean().sqrt())
+    return bool(((first - first.mean(0)).abs() <= SHARED * size).all())
