@@ -45,7 +45,7 @@ class Leaky(tino.Operator):
         x = memory @ self.a + f_i @ self.b
         return x, x
 
-    def solve(self, train: tino.Dataset) -> None:
+    def solve(self, train: tino.Dataset, show_progress: bool = False) -> None:
         """Least squares over all pairs of successive valid times."""
         before = torch.cat([torch.zeros_like(train.u[:, :1]), train.u[:, :-1]], 1)
         rows = train.rows(torch.cat([before, train.f], -1)).double()

@@ -180,7 +180,7 @@ class Operator(Framed, ABC):
 
     learning: tuple[Records | Stretches, ...] = (Records(),)  # in this order; empty: closed form only
 
-    def solve(self, train: Dataset) -> None:
+    def solve(self, train: Dataset, show_progress: bool = False) -> None:
         """Fit what can be fitted in closed form. Called once, before gradient training; may change sizes."""
 
     # For ``Records``: inputs and targets are prepared once, by ``encode`` and ``target``; a step compares ``respond``

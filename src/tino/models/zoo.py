@@ -3,6 +3,7 @@
 from functools import partial
 
 from tino.models.family import Family
+from tino.models.flow import Flow, FlowBuilder
 from tino.models.fno import Fno, FnoBuilder
 from tino.models.registry import Model, Suits, register_model
 from tino.models.separable import Separable
@@ -50,3 +51,6 @@ _family(
     "eq_spod_trtino",
     Suits(True, at_rest=False),
 )
+
+register_model("linear", Model(Flow, FlowBuilder(degree=1), "linear flow, in closed form"))
+register_model("polynomial", Model(Flow, FlowBuilder(), "polynomial flow, in closed form"))

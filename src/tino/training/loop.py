@@ -58,7 +58,7 @@ def fit(
     if isinstance(model, Operator):
         model.check_data(train)
         train = model.frame.seen.centred(train)
-        model.solve(train)
+        model.solve(train, show_progress and distributed.rank() == 0)
         if not model.learning:
             model.to(device).eval()
             return History()

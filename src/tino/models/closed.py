@@ -1,0 +1,329 @@
+"""Closed forms: the laws that least squares can fit, and the choice among them by rolling out held-out records."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from tino.data import Dataset
+from tino.errors import TinoError
+from tino.grids import Interval, Periodic
+from tino.parts.coefficients import CoefficientLaw, monomials
+from tino.parts.fourier import Fourier
+from tino.parts.inputs import input_weights, output_weights
+from tino.parts.law import Law, histories
+from tino.parts.start import Start
+from tino.parts.warmup import Warmup
+from tino.parts.wavenumbers import HIGHEST, LOCAL, VORTICITY, LocalTerms, VorticityTerms, WavenumberLaw, box_length
+from tino.pod import pod
+from tino.progress import Advance, progress
+from tino.regression import RIDGES, NormalEquations
+
+HELD_OUT, MOST_HELD = 20, 20  # one record in so many, at most so many
+STABLE = 1e-6  # an |λ| of the linear part may be above 1 by so much
+FEW = 8  # outputs that are their own coordinates
+CUTS, INPUT_CUT = (1e-3, 2e-4, 1e-5, 1e-6), 1e-7  # of the singular values of POD coordinates
+WAVE_CUTS = (1e-5, 1e-6, 1e-7)  # of the largest wave
+SNAPSHOTS = 4000  # for coordinates
+TERMS = 1500  # of one law in coefficients, at most
+WORK = 1e11, 2e8  # of a fit: rows times terms squared, or rows times points times terms
+ROWS = 40  # for each term, at least
+GOOD = (
+    1e-7,
+    1e-10,
+)  # held-out errors, relative to the mean square: below, coarser coordinates, or strides, are not tried
+DELAYS = ((1, 1), (2, 1), (3, 1), (5, 8), (6, 7))  # of hidden states, and their strides
+LINEAR_DELAYS = (1, 2, 3, 5, 10, 20, 30, 60, 120)
+PRODUCTS = (15, 30, 45)  # of many coefficients, so many enter products
+WARMUP_MOMENTS = 5
+GAIN = 0.5  # a constant term must lower the error to this, where the records start at zero
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked of a closed form; 0 or empty: chosen on held-out records."""
+
+    degree: int = 0  # 1: linear; of products per wavenumber, their order + 1
+    coordinates: str = ""  # pod or waves
+    delays: int = 0
+    stride: int = 0
+    clock: int = 0  # Chebyshev polynomials of the time by which linear terms are multiplied
+
+    def first(self, train: Dataset) -> Law:
+        """A law without terms, in place of the one that a fit will choose."""
+        clock = {"clock": self.clock, "times": train.time.n}
+        return CoefficientLaw(train.output_size, train.input_size, 1, 1, 1, 1, 0, 0, 1, 0, constant=False, **clock)
+
+
+@dataclass
+class Search:
+    """The best law so far, and how it was found."""
+
+    fitted: Dataset
+    held: Dataset
+    start: Start
+    advance: Advance
+    law: Law | None = None
+    warmup: Warmup | None = None
+    error: float = math.inf
+    ridge: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def offer(
+        self, law: Law, equations: NormalEquations, terms: tuple[int, ...] | None, warmup: Warmup | None = None
+    ) -> None:
+        """Try a law with every ridge on the held-out records; keep it if it is the best."""
+        weights = torch.stack([law.as_weights(equations.solve(ridge, terms)) for ridge in RIDGES])
+        errors = self.scores(law, weights, warmup)
+        constant = bool(law.sizes["constant"]) and bool(self.start.sizes["zero"])
+        if float(errors.min()) < self.error * (GAIN if constant else 1.0):
+            best = int(errors.argmin())
+            law.weights.data.copy_(weights[best])
+            self.law, self.warmup, self.error, self.ridge = law, warmup, float(errors[best]), RIDGES[best]
+        self.advance()
+
+    def scores(self, law: Law, weights: Tensor, warmup: Warmup | None) -> Tensor:
+        """The MSEs (w,) of the held-out records rolled out from their starts with each of w weights; inf: diverged."""
+        data = self.held
+        u = data.u.double()
+        c_0 = law.state(self.start(len(u), data.ic).double())
+        g = law.inputs(data.f.double())
+        windows = torch.cat([g.new_zeros(len(g), law.window - 1, g.shape[2]), g], 1)
+        past = c_0[None, :, None].expand(len(weights), -1, law.lags, -1)
+        states, largest = [past[:, :, -1]], 1e3 * law.state(u[:, ::10]).abs().max()
+        for i in range(1, u.shape[1]):
+            inputs = windows[:, i : i + law.window]
+            if warmup is not None and i < law.lags:
+                c = warmup(inputs, i).expand_as(states[0])
+            else:
+                c = law.combine(law.features(past, inputs.expand(len(weights), *inputs.shape), i), weights)
+            c = torch.where(c.abs() < largest, c, torch.nan)  # diverged: NaN stays, and costs no more than numbers
+            if i % 32 == 0 and bool(c.isnan().flatten(1).any(1).all()):
+                return torch.full((len(weights),), math.inf)
+            states.append(c)
+            past = torch.cat([past[:, :, 1:], c[:, :, None]], 2)
+        squares = (law.output(torch.stack(states, 2)) - u).square().mean(-1)  # (w, n, t)
+        means = squares.flatten(1).mean(1) if data.mask is None else squares[:, data.mask].mean(1)
+        return means.nan_to_num(nan=math.inf)
+
+    @property
+    def relative(self) -> float:
+        """The least held-out error so far, over the outputs' mean square."""
+        return self.error / float(self.held.u.double().square().mean())
+
+    def steady(self) -> None:
+        """Damp a linear part that grows, unless growth lowers the error."""
+        law = self.law
+        assert law is not None
+        if (growth := law.growth()) <= 1 + STABLE:
+            return
+        kept = law.weights.data.clone()
+        law.damp()
+        if (damped := float(self.scores(law, law.weights.data[None], self.warmup)[0])) <= self.error:
+            self.error = damped
+            return
+        law.weights.data.copy_(kept)
+        self.notes += (
+            f"its linear part grows by {growth - 1:.2g} a step: damped, its held-out MSE is {damped:.2g}, not "
+            f"{self.error:.2g}",
+        )
+
+
+def search(plan: Plan, train: Dataset, show_progress: bool) -> Search:
+    """Fit every law that suits the data, and keep the one with the least held-out error."""
+    places = torch.linspace(0, len(train) - 1, min(MOST_HELD, max(1, len(train) // HELD_OUT))).round().long()
+    others = torch.ones(len(train), dtype=torch.bool)
+    others[places] = len(train) < 3  # of one or two records, none can be spared
+    fitted = train.take(others.nonzero()[:, 0])
+    with torch.no_grad(), progress("fitting", _count(plan, train), show_progress) as advance:
+        found = Search(fitted, train.take(places), Start.of(train), advance)
+        if suits_waves(train) and plan.coordinates != "pod":
+            try_waves(plan, found)
+        if plan.coordinates != "waves" and found.relative > GOOD[0]:
+            try_coefficients(plan, found)
+        if found.law is None:
+            raise TinoError(f"every closed form diverges on held-out records of {train.name}: a learned flow may not")
+        found.steady()
+    return found
+
+
+def _count(plan: Plan, train: Dataset) -> int:
+    return 20  # TODO
+
+
+# -- per wavenumber ------------------------------------------------------------------------------------------
+
+
+def suits_waves(train: Dataset) -> bool:
+    """One quantity driven by one other, on one periodic box or interval."""
+    one = len(train.input_channels) == len(train.output_channels) == 1
+    return one and isinstance(train.outputs, Periodic | Interval) and train.inputs == train.outputs
+
+
+def try_waves(plan: Plan, found: Search) -> None:
+    data, grid = found.fitted, found.fitted.outputs
+    zero = bool(found.start.sizes["zero"])
+    families = [(LOCAL, LocalTerms.over)]
+    if len(grid.shape) > 1 and plan.degree != 1:
+        families.insert(0, (VORTICITY, VorticityTerms.over))
+    highest = HIGHEST if not plan.degree else min(HIGHEST, plan.degree - 1)
+    highest = min(highest, 1) if plan.clock else highest
+    for cut in WAVE_CUTS if len(grid.shape) == 1 else WAVE_CUTS[-1:]:
+        for family, over in families:
+            waves = Fourier.of(grid, some_rows(data.u), cut, over)
+            sizes = {"clock": plan.clock, "times": data.time.n, "constant": not zero}
+            largest = WavenumberLaw(waves, box_length(grid), family, highest, **sizes)
+            cost = math.prod(waves.sizes["fine"]) * largest.terms
+            equations = fit(largest, data, rows=round(WORK[1] / cost))
+            for order in range(0 if family == LOCAL else 1, highest + 1):
+                law = WavenumberLaw(waves, box_length(grid), family, order, **sizes)
+                found.offer(law, equations, tuple(range(law.terms)))
+
+
+def fit(law: Law, data: Dataset, rows: int, first: int = 1) -> NormalEquations:
+    """The normal equations of a law over pairs of successive states, from time ``first`` on, of at most so many rows."""
+    equations, n_t = NormalEquations(), data.time.n
+    records = min(len(data), max(1, math.ceil(rows / n_t)))
+    chosen = torch.linspace(0, len(data) - 1, records).round().long()
+    numbers = law.features(*_one(law), 0).numel()
+    part = max(1, round(4e6 / (numbers * n_t)))
+    times = torch.arange(first, n_t)
+    for some in chosen.split(part):
+        one = data.take(some)
+        c, g = law.state(one.u.double()), law.inputs(one.f.double())
+        past, inputs = (x[:, first:] for x in histories(law, c, g))
+        x, y = law.features(past, inputs, times), c[:, first:]
+        if isinstance(law, WavenumberLaw):
+            y = (y if law.real else law.waves.waves(y))[..., None]
+        else:
+            x, y = x[..., None, :], y[..., None, :]
+        if one.mask is None:
+            x, y = x.flatten(0, 1), y.flatten(0, 1)
+        else:
+            x, y = x[one.mask[:, first:]], y[one.mask[:, first:]]
+        equations.add(x, y)
+    return equations
+
+
+def _one(law: Law) -> tuple[Tensor, Tensor]:
+    """States and inputs of one row, of zeros."""
+    states = law.waves.size if isinstance(law, WavenumberLaw) else law.sizes["states"]
+    sources = law.waves.size if isinstance(law, WavenumberLaw) else law.sizes["sources"]
+    zeros = torch.zeros(1, dtype=torch.float64)
+    return zeros.new_zeros(law.lags, states), zeros.new_zeros(law.window, sources)
+
+
+def some_rows(values: Tensor) -> Tensor:
+    """At most SNAPSHOTS fields, evenly spread over records and times, (n, x) in float64."""
+    every = values.flatten(0, 1)
+    return every[torch.linspace(0, len(every) - 1, min(SNAPSHOTS, len(every))).round().long()].double()
+
+
+# -- in coefficients -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Matrices to the coefficients of the outputs (x, J) and back, and of the inputs (m, r)."""
+
+    to_state: Tensor
+    to_output: Tensor
+    to_input: Tensor
+
+    @property
+    def states(self) -> int:
+        return self.to_state.shape[1]
+
+    def law(self, data: Dataset, **sizes: int | bool) -> CoefficientLaw:
+        shape = (data.output_size, data.input_size, self.states, self.to_input.shape[1])
+        law = CoefficientLaw(*shape, **sizes)  # pyright: ignore
+        for name in ("to_state", "to_output", "to_input"):
+            getattr(law, name).data.copy_(getattr(self, name))
+        return law
+
+
+def coordinates(data: Dataset, cut: float) -> Coordinates:
+    """POD coefficients above the cut, or the outputs themselves if they are few; scaled to size one."""
+    to_state, to_output = _projection(some_rows(data.u), output_weights(data), cut)
+    return Coordinates(to_state, to_output, _projection(some_rows(data.f), input_weights(data), INPUT_CUT)[0])
+
+
+def _projection(rows: Tensor, weights: Tensor | None, cut: float) -> tuple[Tensor, Tensor]:
+    weights = torch.ones(rows.shape[1], dtype=torch.float64) if weights is None else weights.double()
+    rows = rows * weights
+    few = rows.shape[1] <= FEW
+    modes = torch.eye(rows.shape[1], dtype=torch.float64) if few else pod(rows, False, cut).modes.cpu()
+    size = (rows @ modes[:1].T).square().mean().sqrt().clamp_min(1e-300)
+    return weights[:, None] * modes.T / size, size * modes / weights
+
+
+def try_coefficients(plan: Plan, found: Search) -> None:
+    few = found.fitted.output_size <= FEW
+    for cut in CUTS[-1:] if few else CUTS:
+        at = coordinates(found.fitted, cut)
+        if at.states > TERMS // 4:
+            continue
+        for laws in families(plan, found, at):
+            largest = laws[-1]
+            made = warmup(largest, found.fitted) if needs_warmup(largest, found) else None
+            if needs_warmup(largest, found) and made is None:
+                continue
+            rows = max(ROWS * largest.terms, round(WORK[0] / largest.terms**2))
+            equations = fit(largest, found.fitted, rows, first=largest.lags if made else 1)
+            for law in laws:
+                found.offer(law, equations, law.places(largest), made)
+
+
+def needs_warmup(law: CoefficientLaw, found: Search) -> bool:
+    """A hidden state that does not start at rest."""
+    return law.lags > 1 and not found.start.sizes["zero"] and found.fitted.ic is None
+
+
+def warmup(law: CoefficientLaw, data: Dataset) -> Warmup | None:
+    """Fitted on the first times of all records; None if they are too few."""
+    made = Warmup(law.lags, law.sizes["sources"], law.sizes["states"], WARMUP_MOMENTS)
+    if len(data) < 2 * made.weights.shape[1] or data.time.n <= law.lags:
+        return None
+    head = replace(data, f=data.f[:, : law.lags], u=data.u[:, : law.lags], lengths=None, time=_cut(data, law.lags))
+    c, g = law.state(head.u.double()), law.inputs(head.f.double())
+    made.fit(histories(law, c, g)[1], c)
+    return made
+
+
+def _cut(data: Dataset, n: int):
+    return replace(data.time, stop=data.time.start + (n - 1) * data.time.step, n=n)
+
+
+def families(plan: Plan, found: Search, at: Coordinates) -> Iterator[list[CoefficientLaw]]:
+    """Lists of laws, each a part of the last one, that share one set of normal equations."""
+    data, zero = found.fitted, bool(found.start.sizes["zero"])
+    common = {"clock": plan.clock, "times": data.time.n}
+    few = at.states <= FEW
+    sources = at.to_input.shape[1]
+
+    def law(delays: int, stride: int, degree: int, products: int, constant: bool, moments: int) -> CoefficientLaw:
+        cross = 0 if degree < 2 else (moments if few else 1)
+        sizes = {"delays": delays, "stride": stride, "moments": moments, "products": products, "degree": degree}
+        return at.law(data, **sizes, cross=cross, constant=constant, **common)
+
+    constants = (False, True) if zero else (True,)
+    asked = [(plan.delays, plan.stride or 1)] if plan.delays else None
+    if plan.degree == 1 or plan.clock:
+        for p, s in asked or [(p, 1) for p in (LINEAR_DELAYS if few else (1,))]:
+            if p * s * 4 <= data.time.n and p * at.states + (p * s + 1) * sources <= TERMS:
+                yield from ([law(p, s, 1, 0, constant, 0)] for constant in constants)
+        return
+    if few:
+        for p, s in asked or DELAYS:
+            if s > 1 and found.relative < GOOD[1]:
+                return
+            degrees = [plan.degree] if plan.degree else range(1, 6)
+            fits = [d for d in degrees if monomials(p * at.states, d) + 4 * p * sources <= TERMS]
+            for constant in constants:
+                yield [law(p, s, degree, at.states, constant, 4) for degree in fits]
+        return
+    counts = sorted({min(k, at.states) for k in PRODUCTS})
+    for constant in constants:
+        yield [law(1, 1, 1, 0, constant, 2), *[law(1, 1, 2, k, constant, 2) for k in counts]]

@@ -1,0 +1,128 @@
+"""Flows: operators that step a state. c_i = law(c_{i-1}, ...; f_i, f_{i-1}, ...), u_i = output(c_i), u_0 the start."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from tino.data import Dataset
+from tino.errors import TinoError
+from tino.frame import Frame
+from tino.models.closed import Plan, Search, search
+from tino.operator import Operator, Properties
+from tino.parts.coefficients import CoefficientLaw
+from tino.parts.fourier import Fourier
+from tino.parts.law import Law, histories
+from tino.parts.start import Start
+from tino.parts.warmup import Warmup
+from tino.parts.wavenumbers import WavenumberLaw, box_length
+
+Memory = tuple[Tensor, Tensor]  # the states (b, lags, J) and the inputs (b, window - 1, r) before
+
+
+class Flow(Operator):
+    """u_0 = start, then a law of the state: causal, and autonomous unless the law has a clock."""
+
+    learning = ()  # closed form
+
+    def __init__(self, frame: Frame, plan: Plan, start: Start, law: Law, warmup: Warmup | None = None) -> None:
+        super().__init__()
+        self.frame, self.plan, self.start_part, self.law, self.warmup = frame, plan, start, law, warmup
+        self.notes: tuple[str, ...] = ()
+
+    # -- step by step --------------------------------------------------------------------------------------
+
+    def rest(self, b: int, ic: Tensor | None) -> Memory:
+        c = self.law.state(self.start_part(b, ic))
+        sources = self.law.inputs(c.new_zeros(1, self.frame.input_size)).shape[-1]
+        return c[:, None].expand(-1, self.law.lags, -1), c.new_zeros(b, self.law.window - 1, sources)
+
+    def _first(self, memory: Memory, f_0: Tensor) -> tuple[Memory, Tensor]:
+        past, before = memory
+        inputs = torch.cat([before, self.law.inputs(f_0)[:, None]], 1)[:, 1:]
+        return (past, inputs), self.law.output(past[:, -1])
+
+    def _step(self, memory: Memory, f_i: Tensor, i: int | Tensor) -> tuple[Memory, Tensor]:
+        memory, c = self._advance(memory, self.law.inputs(f_i), i)
+        return memory, self.law.output(c)
+
+    def _advance(self, memory: Memory, g_i: Tensor, i: int | Tensor) -> tuple[Memory, Tensor]:
+        past, before = memory
+        inputs = torch.cat([before, g_i[:, None]], 1)
+        if self.warmup is not None and isinstance(i, int) and i < self.law.lags:
+            c = self.warmup(inputs, i)
+        else:
+            c = self.law(past, inputs, i)
+        return (torch.cat([past[:, 1:], c[:, None]], 1), inputs[:, 1:]), c
+
+    # -- the whole record ----------------------------------------------------------------------------------
+
+    def forward(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
+        """The same steps, with coordinates changed once for the whole record."""
+        self.check_shapes(f, ic)
+        g = self.law.inputs(f)
+        past, before = self.rest(len(f), ic)
+        memory, states = (past, torch.cat([before, g[:, :1]], 1)[:, 1:]), [past[:, -1]]
+        for i in range(1, f.shape[1]):
+            memory, c = self._advance(memory, g[:, i], i)
+            states.append(c)
+        return self.law.output(torch.stack(states, 1))
+
+    def observe(self, f: Tensor, u: Tensor) -> Memory:
+        past, inputs = histories(self.law, c := self.law.state(u), self.law.inputs(f))
+        return torch.cat([past[:, :, 1:], c[:, :, None]], 2), inputs[:, :, 1:]
+
+    # -- what it is ----------------------------------------------------------------------------------------
+
+    @property
+    def properties(self) -> Properties:
+        parts = [self.start_part, self.law, *([self.warmup] if self.warmup is not None else [])]
+        return Properties.of_parts([part.properties for part in parts])
+
+    @property
+    def longest(self) -> int | None:
+        return None if self.law.properties.autonomous else self.frame.time.n
+
+    # -- how it is fitted ----------------------------------------------------------------------------------
+
+    def solve(self, train: Dataset, show_progress: bool = False) -> None:
+        """Least squares over all pairs of successive states; what is left open is chosen on held-out records."""
+        found: Search = search(self.plan, train, show_progress)
+        self.start_part, self.law, self.warmup, self.notes = Start.of(train), found.law, found.warmup, found.notes
+
+    # -- its record ----------------------------------------------------------------------------------------
+
+    def record(self) -> dict[str, Any]:
+        law = {"kind": self.law.kind, **self.law.sizes}
+        if isinstance(self.law, WavenumberLaw):
+            law["waves"] = self.law.waves.sizes
+        warmup = None if self.warmup is None else self.warmup.sizes
+        return {"plan": asdict(self.plan), "start": self.start_part.sizes, "law": law, "warmup": warmup}
+
+    @classmethod
+    def from_record(cls, frame: Frame, record: Mapping[str, Any]) -> Self:
+        law = dict(record["law"])
+        kind = law.pop("kind")
+        if kind == WavenumberLaw.kind:
+            made: Law = WavenumberLaw(Fourier(**law.pop("waves")), box_length(frame.outputs), **law)
+        elif kind == CoefficientLaw.kind:
+            made = CoefficientLaw(**law)
+        else:
+            raise TinoError(f"no law of kind {kind}")
+        warmup = None if record["warmup"] is None else Warmup(**record["warmup"])
+        return cls(frame, Plan(**record["plan"]), Start(**record["start"]), made, warmup)
+
+
+@dataclass(frozen=True)
+class FlowBuilder(Plan):
+    """The options of a closed form; 0 or empty: chosen on held-out records."""
+
+    def __call__(self, name: str, train: Dataset) -> Flow:
+        frame = Frame.of(name, train)
+        if frame.state not in (0, frame.output_size):
+            given = f"{frame.state} numbers"
+            raise TinoError(f"{name} starts from a field of {frame.output_size} numbers, ic has {given}")
+        plan = Plan(**{key: getattr(self, key) for key in Plan.__dataclass_fields__})
+        return Flow(frame, plan, Start.of(train), plan.first(train))

@@ -1,0 +1,172 @@
+"""Laws in coefficients: products of POD coefficients or of delays, and of the inputs."""
+
+import math
+from collections.abc import Iterator
+from itertools import combinations_with_replacement
+
+import torch
+from torch import Tensor, nn
+
+from tino.errors import TinoError
+from tino.parts.law import Law, chebyshev, law_properties, window_moments
+
+MOST_TERMS = 20_000
+
+
+class CoefficientLaw(Law):
+    """c_i = Σ_q W_q φ_q(c_{i-s}, c_{i-2s}, ..., c_{i-ps}; f_{i-ps}, ..., f_i), φ_q monomials.
+
+    c = u T are coefficients of the outputs, g = f S of the inputs. The inputs enter by ``moments`` polynomials over the
+    window (0: each by itself). Monomials: every coefficient and moment; products of the first ``products`` coefficients
+    of each delay up to ``degree``; with ``cross``, those coefficients times the first ``cross`` moments and, from degree
+    3 on, their pairs, and pairs of moments, with half as many. With a ``clock``, the linear terms are multiplied by so
+    many Chebyshev polynomials of the time.
+    """
+
+    kind = "coefficients"
+
+    def __init__(
+        self,
+        outputs: int,
+        inputs: int,
+        states: int,
+        sources: int,
+        delays: int,
+        stride: int,
+        moments: int,
+        products: int,
+        degree: int,
+        cross: int,
+        constant: bool,
+        clock: int,
+        times: int,
+    ) -> None:
+        sizes = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        super().__init__(**sizes)
+        self.lags, self.window = delays * stride, delays * stride + 1
+        self.properties = law_properties(constant, clock)
+        self.register_buffer("basis", window_moments(self.window, moments), persistent=False)
+        check_count(delays * products + sources * min(cross, self.basis.shape[1]), degree)
+        index = torch.tensor(list(self._monomials()), dtype=torch.long).view(-1, max(2, degree))
+        self.register_buffer("index", index, persistent=False)
+        fixed = {"to_state": (outputs, states), "to_output": (states, outputs), "to_input": (inputs, sources)}
+        for name, shape in {**fixed, "weights": (self.terms, states)}.items():
+            setattr(self, name, nn.Parameter(torch.zeros(shape, dtype=torch.float64), requires_grad=False))
+
+    to_state: Tensor
+    to_output: Tensor
+    to_input: Tensor
+    basis: Tensor
+    index: Tensor
+
+    # -- coordinates -----------------------------------------------------------------------------------------
+
+    def state(self, u: Tensor) -> Tensor:
+        return u @ self.to_state
+
+    def output(self, c: Tensor) -> Tensor:
+        return c @ self.to_output
+
+    def inputs(self, f: Tensor) -> Tensor:
+        return f @ self.to_input
+
+    # -- terms -----------------------------------------------------------------------------------------------
+
+    @property
+    def linear(self) -> int:
+        """Linear terms at one time: coefficients of all delays, moments, perhaps a constant."""
+        return self.sizes["delays"] * self.sizes["states"] + self.sizes["sources"] * self.basis.shape[1] + self._one
+
+    @property
+    def _one(self) -> int:
+        return int(self.sizes["constant"])
+
+    @property
+    def terms(self) -> int:
+        return self.linear * max(1, self.sizes["clock"]) + len(self.index)
+
+    def _monomials(self) -> Iterator[list[int]]:
+        """The factors of each product, as places in (1, coefficients, moments); 1 fills up."""
+        s, width = self.sizes, max(2, self.sizes["degree"])
+        if s["degree"] < 2:
+            return
+        base = [1 + d * s["states"] + j for d in range(s["delays"]) for j in range(s["products"])]
+        first = 1 + s["delays"] * s["states"]
+        moment = [
+            [first + k * s["sources"] + j for j in range(s["sources"])]
+            for k in range(min(s["cross"], self.basis.shape[1]))
+        ]
+        every = [place for part in moment for place in part]
+        half = [place for part in moment[: (len(moment) + 1) // 2] for place in part]
+        chosen = [c for d in range(2, s["degree"] + 1) for c in combinations_with_replacement(base, d)]
+        chosen += [(a, b) for a in base for b in every]
+        if s["degree"] > 2:
+            chosen += [(*pair, b) for pair in combinations_with_replacement(base, 2) for b in half]
+            chosen += list(combinations_with_replacement(half, 2))
+        for factors in chosen:
+            yield [*factors, *[0] * (width - len(factors))]
+
+    def features(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
+        """φ (..., q) from the states (..., lags, J) and the inputs (..., window, r), oldest first."""
+        stride, delays = self.sizes["stride"], self.sizes["delays"]
+        seen = past[..., [(delays - d) * stride for d in range(1, delays + 1)], :].flatten(-2)  # the latest first
+        moments = torch.einsum("...wr,wk->...kr", g, self.basis).flatten(-2)
+        one = torch.ones_like(seen[..., :1])
+        linear = torch.cat([seen, moments, one[..., : self._one]], -1)
+        if clock := self.sizes["clock"]:
+            waves = chebyshev(i, self.sizes["times"], clock, seen).expand(*seen.shape[:-1], clock)
+            linear = (linear[..., None] * waves[..., None, :]).flatten(-2)
+        if not len(self.index):
+            return linear
+        factors = torch.cat([one, seen, moments], -1)
+        product = factors[..., self.index[:, 0]]
+        for column in self.index.T[1:]:
+            product = product * factors[..., column]
+        return torch.cat([linear, product], -1)
+
+    def combine(self, features: Tensor, weights: Tensor) -> Tensor:
+        return features @ weights
+
+    # -- fits ------------------------------------------------------------------------------------------------
+
+    def as_weights(self, solution: Tensor) -> Tensor:
+        return solution[..., 0, :, :]
+
+    def _blocks(self) -> Tensor:
+        """The factors of each delay's coefficients, (delays, J, J)."""
+        delays, states = self.sizes["delays"], self.sizes["states"]
+        return self.weights.data[: delays * states].view(delays, states, states)
+
+    def growth(self) -> float:
+        if self.sizes["clock"]:
+            return 0.0
+        blocks = self._blocks()
+        size = len(blocks) * blocks.shape[1]
+        companion = torch.zeros(size, size, dtype=torch.float64)
+        companion[:, : blocks.shape[1]] = blocks.flatten(0, 1).cpu().double()
+        companion[: size - blocks.shape[1], blocks.shape[1] :] = torch.eye(size - blocks.shape[1], dtype=torch.float64)
+        return float(torch.linalg.eigvals(companion).abs().max()) ** (1 / self.sizes["stride"])
+
+    def damp(self) -> None:
+        ratio = self.growth() ** self.sizes["stride"]
+        powers = ratio ** -torch.arange(1.0, self.sizes["delays"] + 1, dtype=torch.float64)
+        self._blocks().mul_(powers[:, None, None])
+
+    def places(self, larger: "CoefficientLaw") -> tuple[int, ...]:
+        """Where this law's terms stand among those of a larger law on the same coordinates."""
+        known = {tuple(factors): larger.linear + n for n, factors in enumerate(larger.padded())}
+        return (*range(self.linear), *(known[tuple(factors)] for factors in self.padded()))
+
+    def padded(self) -> list[list[int]]:
+        return [sorted(place for place in factors if place) for factors in self.index.tolist()]
+
+
+def monomials(variables: int, degree: int) -> int:
+    """How many there are up to this degree."""
+    return math.comb(variables + degree, degree)
+
+
+def check_count(variables: int, degree: int) -> None:
+    """Refuse more monomials than a least-squares fit can take, before they are listed."""
+    if degree > 1 and monomials(variables, degree) > MOST_TERMS:
+        raise TinoError(f"{variables} variables have more than {MOST_TERMS} monomials up to degree {degree}")

@@ -1,0 +1,130 @@
+"""Fourier coordinates of a field on a periodic box or, mirrored at its ends, on an interval."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from tino.errors import TinoError, whole
+from tino.grids import Grid, Interval, Periodic
+from tino.parts.part import Part
+
+MOST_POINTS = 2**24
+
+
+class Fourier(Part):
+    """The kept coefficients û_k of u: real and imaginary parts one after the other, or real cosine coefficients.
+
+    u(x) = Σ_k û_k e^{i k·x}. On an interval u is continued by its mirror image, so û_k is real. ``fine`` points along
+    each axis hold products of such fields.
+    """
+
+    kind = "fourier"
+    kept: Tensor
+
+    def __init__(self, shape: list[int], waves: int, fine: list[int], mirrored: bool) -> None:
+        super().__init__(shape=list(shape), waves=waves, fine=list(fine), mirrored=mirrored)
+        if not 1 <= len(shape) <= 3 or len(fine) != len(shape) or math.prod([*fine, 1]) > MOST_POINTS:
+            raise TinoError(f"fields of shape {shape} on {fine} points cannot be expanded in waves")
+        self.full = [2 * n - 2 for n in shape] if mirrored else list(shape)
+        self.axes = tuple(range(-len(shape), 0))
+        self.register_buffer("kept", torch.zeros(waves, len(shape), dtype=torch.long))  # k along each axis
+
+    @property
+    def size(self) -> int:
+        """Real numbers in a state."""
+        return self.sizes["waves"] * (1 if self.sizes["mirrored"] else 2)
+
+    # -- coordinates -----------------------------------------------------------------------------------------
+
+    def state(self, u: Tensor) -> Tensor:
+        """u (..., x) -> c (..., J), real."""
+        return self.real(self.spectrum(u))
+
+    def output(self, c: Tensor) -> Tensor:
+        """c (..., J) -> u (..., x)."""
+        u = self._field(self.waves(c), self.full)
+        return (u[..., : self.sizes["shape"][0]] if self.sizes["mirrored"] else u).flatten(-len(self.axes))
+
+    def spectrum(self, u: Tensor) -> Tensor:
+        """u (..., x) -> û (..., k), complex."""
+        u = u.unflatten(-1, self.sizes["shape"])
+        if self.sizes["mirrored"]:
+            u = torch.cat([u, u[..., 1:-1].flip(-1)], -1)
+        return self._kept(u)
+
+    def real(self, v: Tensor) -> Tensor:
+        return v.real if self.sizes["mirrored"] else torch.view_as_real(v).flatten(-2)
+
+    def waves(self, c: Tensor) -> Tensor:
+        """The complex coefficients (..., k) of a state (..., J)."""
+        return (
+            torch.complex(c, torch.zeros_like(c))
+            if self.sizes["mirrored"]
+            else torch.view_as_complex(c.unflatten(-1, (-1, 2)).contiguous())
+        )
+
+    # -- products --------------------------------------------------------------------------------------------
+
+    def fine(self, v: Tensor) -> Tensor:
+        """û (..., k) -> u on the fine points (..., *fine)."""
+        return self._field(v, self.sizes["fine"])
+
+    def back(self, u: Tensor) -> Tensor:
+        """u on the fine points -> û (..., k)."""
+        return self._kept(u)
+
+    def wavenumbers(self, length: float) -> list[Tensor]:
+        """k along each axis (k,), in radians."""
+        around = 2 * length if self.sizes["mirrored"] else length
+        return [2 * torch.pi / around * self.kept[:, a].double() for a in range(len(self.axes))]
+
+    def _field(self, v: Tensor, points: list[int]) -> Tensor:
+        half = [*points[:-1], points[-1] // 2 + 1]
+        place = self._places(points)
+        full = v.new_zeros(*v.shape[:-1], math.prod(half)).index_copy(-1, place, v)
+        return torch.fft.irfftn(full.unflatten(-1, half), points, dim=self.axes, norm="forward")
+
+    def _kept(self, u: Tensor) -> Tensor:
+        points = list(u.shape[-len(self.axes) :])
+        return torch.fft.rfftn(u, dim=self.axes, norm="forward").flatten(-len(self.axes))[..., self._places(points)]
+
+    def _places(self, points: list[int]) -> Tensor:
+        """Where the kept coefficients lie in a flattened half spectrum of so many points."""
+        place = torch.zeros_like(self.kept[:, 0])
+        for a, n in enumerate(points):
+            last = a == len(points) - 1
+            place = place * (n // 2 + 1 if last else n) + (self.kept[:, a] if last else self.kept[:, a] % n)
+        return place
+
+    @staticmethod
+    def of(grid: Grid, u: Tensor, cut: float, over: float) -> "Fourier":
+        """The waves whose size in the fields u (n, x) is above ``cut`` times the largest."""
+        if not isinstance(grid, Periodic | Interval):
+            raise TinoError(f"waves need a periodic box or an interval, got {grid}")
+        mirrored, shape = isinstance(grid, Interval), list(grid.shape)
+        every = Fourier(shape, 0, shape, mirrored)
+        ranges = [torch.fft.fftfreq(n, 1 / n).round().long() for n in every.full[:-1]]
+        ranges.append(torch.arange((every.full[-1] + 1) // 2))
+        kept = torch.cartesian_prod(*ranges).view(-1, len(shape))
+        kept = kept[(2 * kept.abs() < torch.tensor(every.full)).all(1)]  # the highest frequency has no sign
+        every.kept = kept
+        size = every.spectrum(u.double()).abs().square().mean(0).sqrt()
+        kept = kept[size > cut * size.max()]
+        fine = [good_size(2 * over * int(kept[:, a].abs().max()) + 2) for a in range(len(shape))]
+        found = Fourier(shape, len(kept), fine, mirrored)
+        found.kept.copy_(kept)
+        return found
+
+
+def good_size(least: float) -> int:
+    """The next even number with small prime factors, at which FFTs are fast."""
+    n = 2 * math.ceil(max(least, 4) / 2)
+    while True:
+        rest = n
+        for prime in (2, 3, 5):
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
+            return whole("points", n)
+        n += 2
