@@ -3,6 +3,8 @@
     python benchmarks/problems.py                        # everything, about 45 minutes on 2 cores
     python benchmarks/problems.py --accuracy [PROBLEM ...]   # accuracy alone, of all problems or of these
     python benchmarks/problems.py --coefficients         # other coefficients alone
+    python benchmarks/problems.py --only PROBLEM ...     # all of these problems, the results of the others kept
+    python benchmarks/problems.py --beyond               # how far the problems beyond the paper are from polynomials
     python benchmarks/problems.py --page                 # write the page again from the results
     python benchmarks/problems.py --cost cuda gpu.json   # the cost alone, on another machine
     python benchmarks/problems.py --gpu gpu.json         # take that into the results
@@ -11,6 +13,7 @@ Writes results/problems.json and the tables of docs/problems.md. Times are compa
 """
 
 import json
+import math
 import os
 import platform
 import subprocess
@@ -18,6 +21,7 @@ import sys
 import tempfile
 import time
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,20 +34,22 @@ from tino.files import write_json, write_text
 from tino.generation import generate
 from tino.problems import measure_invariance, problem_names
 from tino.problems.base import problem_options
-from tino.problems.periodic import burgers
+from tino.problems.periodic import burgers, flux_equation, forced_periodic, saturating
 from tino.problems.refinement import find_refinement
 
 ROOT = Path(__file__).parent.parent
 RESULTS, PAGE = ROOT / "results" / "problems.json", ROOT / "docs" / "problems.md"
 SET = {"train": 1000, "test": 200}
 SAMPLES = {"navier-stokes": 20, "navier-stokes-ic": 20, "advection-diffusion-3d": 20, "heat-triangle": 20}  # else all
-OTHERS = [  # coefficients other than the paper's
+OTHERS = [  # coefficients other than the usual ones
     (tino.problem, "duffing", {"damping": 0.1}),
     (tino.problem, "lorenz", {"rho": 28.0}),
+    (tino.problem, "pendulum", {"damping": 0.1, "amplitude": 3.0}),
     (tino.problem, "allen-cahn", {"epsilon": 0.003}),
     (tino.problem, "convection-diffusion", {"diffusion": 0.001, "velocity": 0.03}),
     (burgers, "burgers-0.003", {"nu": 0.003}),
     (burgers, "burgers-0.001", {"nu": 0.001}),
+    (tino.problem, "rational-flux", {"nu": 0.003}),
     (tino.problem, "navier-stokes", {"nu": 1e-3}),
     (tino.problem, "navier-stokes", {"nu": 1e-4}),
     (tino.problem, "navier-stokes", {"nu": 1e-6}),
@@ -58,6 +64,8 @@ OPTIONS = {  # what --set names: meaning, values
     "diffusion": ("D", "above 0"),
     "velocity": ("v", "-30 D to 30 D"),
     "nu": ("ν", "above 0"),
+    "saturation": ("a; where abs(u) = a the flux is half its limit", "above 0"),
+    "amplitude": ("a factor of the paper's A", "above 0"),
     "alpha": ("α", "above 0"),
     "scheme": ("exact along characteristics, or the paper's first-order scheme", "characteristics, upwind"),
 }
@@ -126,10 +134,12 @@ def accuracy(name: str) -> dict[str, float]:
     return row
 
 
-def other_coefficients() -> list[dict[str, Any]]:
+def other_coefficients(only: Sequence[str] = ()) -> list[dict[str, Any]]:
     """How finely generation solves with other coefficients, and its cost in CPU seconds relative to 1200 samples."""
     rows = []
     for factory, name, options in OTHERS:
+        if only and name not in only:
+            continue
         problem = factory(name, **options)
         start = time.process_time()
         found = find_refinement(problem)
@@ -141,6 +151,63 @@ def other_coefficients() -> list[dict[str, Any]]:
         print(row, flush=True)
         rows.append(row)
     return rows
+
+
+def measure_only(names: Sequence[str], results: dict[str, Any]) -> None:
+    """Take what is measured of these problems into the results, in the order of a whole run."""
+    for name in names:
+        results["cost"]["sets"][name] = cost(name, "cpu")
+        results["accuracy"][name] = accuracy(name)
+    results["accuracy"] = {name: results["accuracy"][name] for name in problem_names() if name in results["accuracy"]}
+    order = [(name, options) for _, name, options in OTHERS]
+    rows = [row for row in results["coefficients"] if row["problem"] not in names] + other_coefficients(names)
+    results["coefficients"] = sorted(rows, key=lambda row: order.index((row["problem"], row["options"])))
+
+
+def beyond() -> dict[str, Any]:
+    """The problems beyond the paper: how far they leave the range where a polynomial would do, on the test samples."""
+    problem = tino.problem("pendulum")
+    angles = problem.solve(problem.law.sample(0, 1, range(SET["test"]))).abs().amax((1, 2))
+    found: dict[str, Any] = {"samples": SET["test"], "pendulum": {"over_the_top": int((angles > math.pi).sum())}}
+    problem = tino.problem("rational-flux")
+    nu, a, law = problem.options["nu"], problem.options["saturation"], problem.law.sample(0, 1, range(SET["test"]))
+
+    def solved(flux: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """As the problem is solved, with another flux."""
+        points, step = problem.solver["points"], problem.time.step / problem.solver["steps_per_output"]
+        equation = flux_equation(nu, flux)
+        return forced_periodic("", equation, title="", formula="", stop=4.0, points=points, step=step).solve(law)
+
+    u = problem.solve(law)
+    spectrum, late = torch.fft.rfft(u).abs(), u[:, problem.time.n // 4 :].abs().amax((1, 2))
+    flux = found["rational-flux"] = {
+        "largest": float(u.abs().max()),
+        "largest_after_1": float(late.max()),
+        "past_a_after_1": int((late > a).sum()),
+        "past_2a_after_1": int((late > 2 * a).sum()),
+        "highest_mode": float((spectrum[..., -1] / spectrum.amax(-1)).max()),
+        "without_flux": relative(solved(torch.zeros_like), u),
+    }
+    for limit in (a, 1.0):  # the flux of the problem, and one that bends where |u| = 1
+        true = u if limit == a else solved(lambda v, limit=limit: saturating(v, limit))
+        values = true.flatten()[::50].numpy()
+        heights = saturating(torch.from_numpy(values), limit).numpy()
+        for degree in (2, 3, 5, 8):
+            fitted = np.polynomial.Polynomial.fit(values, heights, degree)
+            flux[f"a={limit:g} degree={degree}"] = relative(solved(lambda v, fitted=fitted: within(fitted, v)), true)
+    print(found, flush=True)
+    return found
+
+
+def within(fitted: np.polynomial.Polynomial, u: torch.Tensor) -> torch.Tensor:
+    """The polynomial on the range it was fitted on, constant outside, where it would blow up."""
+    low, high = fitted.domain
+    return torch.from_numpy(fitted(u.clamp(low, high).numpy()))
+
+
+def relative(u: torch.Tensor, reference: torch.Tensor) -> float:
+    """Relative L2, on average over the samples."""
+    return float(((u - reference).flatten(1).norm(dim=1) / reference.flatten(1).norm(dim=1)).mean())
 
 
 def scipy_loop(samples: int = 300) -> dict[str, float]:
@@ -230,6 +297,27 @@ def coefficient_table(results: dict[str, Any]) -> list[str]:
     return lines
 
 
+def beyond_lines(results: dict[str, Any]) -> list[str]:
+    found = results["beyond"]
+    flux, samples = found["rational-flux"], found["samples"]
+    heads = [key.split("=")[-1] for key in flux if key.startswith("a=0.2 degree=")]
+    lines = [
+        f"- `pendulum`: {found['pendulum']['over_the_top']} of {samples} records pass π.",
+        f"- `rational-flux`: abs(u) is at most {flux['largest']:.2f}, and {flux['largest_after_1']:.2f} after t = 1,"
+        f" where {flux['past_a_after_1']} of {samples} records",
+        f"  pass a and {flux['past_2a_after_1']} pass 2a. The highest mode on 128 points is at most"
+        f" {flux['highest_mode']:.0e} of the largest. Without the flux the",
+        f"  solution is off by {100 * flux['without_flux']:.0f} %.",
+        "",
+        f"| the best polynomial in place of the flux, of degree | {' | '.join(heads)} |",
+        "|---" * (len(heads) + 1) + "|",
+    ]
+    for limit in ("0.2", "1"):
+        cells = [f"{100 * flux[f'a={limit} degree={degree}']:.1f} %" for degree in heads]
+        lines.append(f"| relative L2 of the solution, a = {limit} | {' | '.join(cells)} |")
+    return lines
+
+
 def cost_table(results: dict[str, Any]) -> list[str]:
     columns = [results["cost"], *([results["gpu_cost"]] if "gpu_cost" in results else [])]
     names = [
@@ -262,6 +350,7 @@ TABLES = {
     "accuracy": accuracy_table,
     "above": above_lines,
     "coefficients": coefficient_table,
+    "beyond": beyond_lines,
     "cost": cost_table,
     "loops": loop_lines,
 }
@@ -291,12 +380,19 @@ def main(arguments: list[str]) -> None:
     elif arguments == ["--coefficients"]:
         results["coefficients"] = other_coefficients()
         write_json(RESULTS, results)
+    elif arguments == ["--beyond"]:
+        results["beyond"] = beyond()
+        write_json(RESULTS, results)
+    elif arguments[:1] == ["--only"]:
+        measure_only(arguments[1:], results)
+        write_json(RESULTS, results)
     elif arguments != ["--page"]:
         results["cost"] = costs("cpu")
         results["duffing_against_scipy_loop"] = scipy_loop()
         results["burgers_against_sample_loop"] = sample_loop()
         results["accuracy"] = {name: accuracy(name) for name in problem_names()}
         results["coefficients"] = other_coefficients()
+        results["beyond"] = beyond()
         write_json(RESULTS, results)
     write_page(results)
 

@@ -7,8 +7,8 @@ from tino.problems import register
 from tino.problems.oscillators import forced_ode
 
 
-@register("pendulum")
-def pendulum(name: str, n_t: int = 200) -> tino.Problem:
+@register("my-pendulum")
+def my_pendulum(name: str, n_t: int = 200) -> tino.Problem:
     def slope(f, y):  # y' for y = (angle, speed)
         angle, speed = y.unbind(1)
         return torch.stack([speed, f - 0.5 * speed - torch.sin(angle)], dim=1)
@@ -18,7 +18,7 @@ def pendulum(name: str, n_t: int = 200) -> tino.Problem:
 
 
 def main(samples: int = 200, epochs: int = 100) -> float:
-    train, test = tino.dataset(tino.problem("pendulum"), train=samples, test=50)
+    train, test = tino.dataset(tino.problem("my-pendulum"), train=samples, test=50)
     model = tino.build("tino", train)
     tino.fit(model, train, tino.TrainConfig(epochs=epochs, batch_size=50))
     scores = tino.evaluate(model, test)

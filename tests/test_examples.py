@@ -30,7 +30,8 @@ def test_every_example_has_a_row_below():
 
 
 @pytest.mark.parametrize(
-    ("name", "problem_name", "bar"), [("own_oscillator", "pendulum", 0.3), ("own_equation", "reaction-diffusion", 0.3)]
+    ("name", "problem_name", "bar"),
+    [("own_oscillator", "my-pendulum", 0.3), ("own_equation", "reaction-diffusion", 0.3)],
 )
 def test_the_example_learns(name, problem_name, bar, registry):
     assert load(name).main(samples=100, epochs=100) < bar  # relative error; an untrained model is near 1

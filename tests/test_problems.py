@@ -15,6 +15,7 @@ from scipy.integrate import dblquad, quad, simpson, solve_ivp
 from scipy.interpolate import CubicSpline
 
 import tino
+from tino import paper
 from tino.inputs import Forcing, sine_fourier
 from tino.problems import base, measure_invariance, register
 from tino.problems.base import problem_options
@@ -60,6 +61,10 @@ def gradient_flow(f, y):
     return [f - y[0] ** 3 + y[0]]
 
 
+def pendulum(f, y):
+    return [y[1], f - y[1] - np.sin(y[0])]
+
+
 def lorenz(f, s):
     return [10 * (s[1] - s[0]), s[0] * (10 - s[2]) - s[1], s[0] * s[1] - 8 / 3 * s[2] - f]
 
@@ -70,6 +75,7 @@ def lorenz(f, s):
         ("duffing", duffing, [0, 0], 1e-8),
         ("gradient-flow", gradient_flow, [0], 5e-8),
         ("lorenz", lorenz, [1, 0, 0], 5e-7),
+        ("pendulum", pendulum, [0, 0], 1e-8),
     ],
 )
 def test_odes_agree_with_dop853(name, slope, start, close):
@@ -94,6 +100,27 @@ def test_duffing_balances_its_energy():
     stored = 0.5 * float(state[0, 1]) ** 2 + 0.5 * u[-1] ** 2 + 0.25 * u[-1] ** 4
     gained = simpson(wave(p, t.numpy()) * v - v**2, x=t.numpy())
     assert stored == pytest.approx(gained, abs=1e-6)
+
+
+def test_the_pendulum_balances_its_energy():
+    """d/dt (u'²/2 + 1 - cos u) = f u' - c u'²."""
+    problem = tino.problem("pendulum", damping=0.3)
+    forcing, p = drawn(problem)
+    t = problem.time.points
+    u, state = problem.evolve(forcing, t)
+    angle, speed = u[0, :, 0].numpy(), float(state[0, 1])
+    v = CubicSpline(t.numpy(), angle)(t.numpy(), 1)
+    gained = simpson(wave(p, t.numpy()) * v - 0.3 * v**2, x=t.numpy())
+    assert 0.5 * speed**2 + 1 - np.cos(angle[-1]) == pytest.approx(gained, abs=1e-5)
+
+
+def test_some_pendulums_swing_over_the_top():
+    problem = tino.problem("pendulum")
+    over = problem.solve(drawn(problem, 200)[0]).abs().amax((1, 2)) > PI
+    assert 0.15 < over.double().mean() < 0.35
+    gentle = tino.problem("pendulum", amplitude=0.1)
+    assert gentle.solve(drawn(gentle, 200)[0]).abs().max() < PI / 2
+    assert (gentle.law.ranges["A"].low, gentle.law.ranges["A"].high) == pytest.approx((0.05, 0.2))
 
 
 # -- operators given by a formula ------------------------------------------------------------------------------
@@ -290,6 +317,37 @@ def test_burgers_agrees_with_its_semi_discrete_system(name, nu, n):
     assert np.abs(u[0, -1].numpy() - found[:: n // 128]).max() < 1e-5
 
 
+def test_the_rational_flux_agrees_with_its_semi_discrete_system():
+    problem = tino.problem("rational-flux")
+    forcing, p = drawn(problem)
+    n = 256
+    x, k, modes = np.arange(n) / n, 2 * PI * np.arange(n // 2 + 1), np.arange(1, 11)[:, None]
+    waves, turned = np.sin(2 * PI * modes * x), np.cos(2 * PI * modes * x)
+    profile = ((p["a_1"][:, None] * waves + p["b_1"][:, None] * turned) / modes**2).sum(0)
+
+    def slope(s, u):
+        flux = 0.2 * (u / 0.2) ** 2 / (1 + (u / 0.2) ** 2)
+        change = -0.03 * k**2 * np.fft.rfft(u) - 1j * k * np.fft.rfft(flux)
+        return np.fft.irfft(change, n) + wave(p, s) * profile
+
+    start = ((waves + turned) / modes**2).sum(0)
+    end = 100
+    u, state = problem.evolve(forcing, problem.time.points[: end + 1])
+    t = float(problem.time.points[end])
+    found = solve_ivp(slope, (0, t), start, "LSODA", [t], rtol=1e-10, atol=1e-11).y[:, 0]
+    assert np.abs(u[0, -1].numpy() - found[::2]).max() < 1e-6
+    assert abs(state[0, 0]) / n < 1e-14  # the mean stays zero
+
+
+def test_the_rational_flux_is_resolved_and_no_parabola():
+    problem = tino.problem("rational-flux")
+    u = problem.solve(drawn(problem, 40)[0])
+    spectrum = torch.fft.rfft(u).abs()
+    assert (spectrum[..., -1] / spectrum.amax(-1)).max() < 1e-5
+    late = u[:, 50:].abs().amax((1, 2))  # after t = 1, the initial field gone
+    assert (late > 0.2).double().mean() > 0.9  # past the bend of the flux
+
+
 def test_the_3d_problem_s_sensors_are_its_forcing():
     with pytest.warns(tino.TinoWarning, match=r"modes 8 \(its sine vanishes\), 9 \(seen as 7\), 10 \(seen as 6\)"):
         train, _ = tino.dataset(tino.problem("advection-diffusion-3d", n_t=4), train=1, test=1, show_progress=False)
@@ -315,14 +373,16 @@ def test_means_are_conserved():
         assert means.abs().max() < 1e-12, name
 
 
-@pytest.mark.parametrize(("name", "nu"), [("burgers-0.1", 0.1), ("navier-stokes", 0.01)])
-def test_energy_and_enstrophy_balance(name, nu):
-    """d/dt <u²>/2 = -ν <|∇u|²> + <f u>; the advection term cancels."""
-    problem = tino.problem(name, n_t=401, resolution=32)
+@pytest.mark.parametrize(
+    ("name", "nu", "n"), [("burgers-0.1", 0.1, 32), ("rational-flux", 0.03, 128), ("navier-stokes", 0.01, 32)]
+)
+def test_energy_and_enstrophy_balance(name, nu, n):
+    """d/dt <u²>/2 = -ν <|∇u|²> + <f u>; the advection term, or that of any flux of u, cancels."""
+    problem = tino.problem(name, n_t=401, resolution=n)
     forcing, _ = drawn(problem)
     u, f = problem.solve(forcing)[0], problem.sensors(forcing)[0]
     axes = len(problem.outputs.shape)
-    box = FourierBox(32, axes, 1.0, torch.device("cpu"))
+    box = FourierBox(n, axes, 1.0, torch.device("cpu"))
     spectrum = box.forward(u)
     gradient = sum(box.backward(1j * k * spectrum).flatten(1).square().mean(1) for k in box.k)
     rate = -nu * gradient + (f * u).mean(1)
@@ -445,11 +505,18 @@ PAPER = {  # T, n_t, sensors, points, and the equation's constants, as printed
     "heat-triangle": (1, 100, 432, 432, {"alpha": 0.005}),
     "advection-reaction": (4, 200, 128, 128, {}),
 }
-AT_REST = {"fitting-space", "duffing", "gradient-flow", "heat-triangle"}
+BEYOND = ["pendulum", "rational-flux"]  # not in the paper
+AT_REST = {"fitting-space", "duffing", "gradient-flow", "heat-triangle", "pendulum"}
 CLOCKED = {"fitting-time", "advection-reaction"}
 
 
-@pytest.mark.parametrize("name", PAPER)
+def test_a_problem_has_a_section_where_it_is_in_the_paper():
+    assert {*PAPER, *BEYOND} == set(tino.problem_names())
+    assert [name for name in tino.problem_names() if not tino.problem(name).section] == BEYOND
+    assert set(paper.PAPER) == set(PAPER)
+
+
+@pytest.mark.parametrize("name", [*PAPER, *BEYOND])
 def test_problems_are_as_time_invariant_as_their_equations(name):
     small = {"resolution": 24} if name.startswith("navier") else {}
     found = measure_invariance(tino.problem(name, **small))
@@ -499,6 +566,8 @@ def test_initial_states_are_the_paper_s():
         "duffing": np.zeros(1),
         "gradient-flow": np.zeros(1),
         "lorenz": np.ones(1),
+        "pendulum": np.zeros(1),
+        "rational-flux": wavy,
         "heat-triangle": np.zeros(432),
     }
     for name, start in expected.items():
@@ -528,6 +597,9 @@ def test_without_its_clock_fitting_time_is_time_invariant():
         ("navier-stokes-ic", {"nu": 0.0}, "nu is 0, expected a number above 0"),
         ("advection-diffusion-3d", {"nu": 0.0}, "nu is 0, expected"),
         ("allen-cahn", {"epsilon": 0.0}, "epsilon is 0, expected"),
+        ("rational-flux", {"saturation": 0.0}, "saturation is 0, expected a number above 0"),
+        ("rational-flux", {"nu": -1.0}, "nu is -1, expected a number above 0"),
+        ("pendulum", {"amplitude": 0.0}, "amplitude is 0, expected a number above 0"),
         ("heat-triangle", {"alpha": -1.0}, "alpha is -1, expected"),
     ],
 )

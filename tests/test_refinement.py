@@ -48,7 +48,7 @@ def test_small_coefficients_are_solved_finely_enough(problem, finest, tmp_path):
 
 
 @pytest.mark.parametrize("name", tino.problem_names())
-def test_the_paper_s_coefficients_are_known_and_no_others(name):
+def test_the_usual_coefficients_are_known_and_no_others(name):
     problem = tino.problem(name)
     assert has_known_accuracy(problem)
     assert has_known_accuracy(tino.problem(name, **{k: v + 8 for k, v in problem.options.items() if type(v) is int}))

@@ -313,6 +313,15 @@ def test_data_of_one_s_own_have_their_section(folder):
     assert (part.title, part.problems, part.costs.head[0]) == ("Your data", ("rig",), "data")
 
 
+def test_tino_s_problems_beyond_the_paper_have_their_section(folder):
+    for name in ("rig", "pendulum"):
+        write_json(folder / name / "don-0.json", record(name, "don", 1e-3))
+    beyond, own = sections(read_results(folder))[-2:]
+    assert (beyond.title, beyond.problems, beyond.costs.head[0]) == ("Beyond the paper", ("pendulum",), "problem")
+    assert (own.title, own.problems) == ("Your data", ("rig",))
+    assert "paper" not in beyond.errors.caption
+
+
 def test_models_are_ranked_by_the_means_that_the_table_shows(tmp_path):
     """By seed 0 alone, fno would be first beside a smaller mean of don."""
     for model, seed, mse in (("fno", 0, 2e-3), ("don", 0, 3e-3), ("don", 2, 5e-4)):

@@ -116,9 +116,9 @@ _PHASE = Uniform(0.0, 2 * np.pi)
 _WAVE = {"A": Uniform(0.1, 1.0), "b": Uniform(0.2, 1.0), "c": _PHASE}
 
 
-def sine() -> InputLaw:
-    """f(t) = A sin(b t + c), the forcing of the time-only problems (subsubsect_fitting_time)."""
-    ranges = {"A": Uniform(0.5, 2.0), "b": Uniform(0.1, 2.0), "c": _PHASE}
+def sine(scale: float = 1.0) -> InputLaw:
+    """f(t) = A sin(b t + c), the forcing of the time-only problems (subsubsect_fitting_time); A is times ``scale``."""
+    ranges = {"A": Uniform(0.5 * scale, 2.0 * scale), "b": Uniform(0.1, 2.0), "c": _PHASE}
     return InputLaw("A sin(b t + c)", ranges, _sine)
 
 

@@ -21,9 +21,9 @@ class DataOptions:
     test: int | None = None
     """Test pairs; 200 for a problem, one record in six of an .npz file, all of a dataset's, if left out."""
     n_t: int | None = None
-    """Points in time of a problem; the paper's number if left out."""
+    """Points in time of a problem; the problem's own number if left out."""
     resolution: int | None = None
-    """Points along each axis of space of a problem; the paper's number if left out."""
+    """Points along each axis of space of a problem; the problem's own number if left out."""
     set: tuple[str, ...] = ()
     """Other options of a problem as name=value, such as boundary=frozen; docs/problems.md has them."""
     cache: Path | None = None

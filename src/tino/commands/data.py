@@ -46,9 +46,9 @@ class Show:
     pod: int = 100
     """Training pairs used for the POD table; 0: no table."""
     n_t: int | None = None
-    """Points in time; the paper's number if left out."""
+    """Points in time; the problem's own number if left out."""
     resolution: int | None = None
-    """Points along each axis of space; the paper's number if left out."""
+    """Points along each axis of space; the problem's own number if left out."""
     set: tuple[str, ...] = ()
     """Other options of the problem as name=value, such as boundary=frozen."""
     seed: int = 0
@@ -103,9 +103,9 @@ class Generate:
     test: int = TEST
     """Test pairs."""
     n_t: int | None = None
-    """Points in time; the paper's number if left out."""
+    """Points in time; the problem's own number if left out."""
     resolution: int | None = None
-    """Points along each axis of space; the paper's number if left out."""
+    """Points along each axis of space; the problem's own number if left out."""
     set: tuple[str, ...] = ()
     """Other options of the problem as name=value, such as boundary=frozen; docs/problems.md has them."""
     cache: Path | None = None

@@ -48,7 +48,7 @@ class Problem:
     name: str
     title: str
     equation: str
-    section: str  # the label of its section in the paper
+    section: str  # the label of its section in the paper; empty if it is not in the paper
     law: InputLaw
     time: TimeGrid
     inputs: Grid
@@ -183,7 +183,7 @@ def is_built_in(name: str) -> bool:
 
 
 def problem(name: str, **options: Any) -> Problem:
-    """The problem with this name. Options (``n_t``, ``resolution``, ...) override the paper's values."""
+    """The problem with this name. Options (``n_t``, ``resolution``, ...) override the defaults."""
     if of_kind(name, str, "the name of a problem") not in _FACTORIES:
         if name.endswith(".npz"):
             raise TinoError(f"{name} is a file, not a problem: read it with tino.read_arrays")

@@ -9,6 +9,7 @@ from tino.files import read_json
 from tino.metrics import METRICS
 from tino.models.registry import MODELS
 from tino.paper import EARLIER_FORMS, PAPER, TABLES, PaperTable
+from tino.problems.base import is_built_in
 from tino.report.markup import Line, Lines, Markup
 from tino.report.tables import DASH, dashed, how_trained, score, short, yes_or_no
 from tino.results import Entry, Result, Results
@@ -19,7 +20,7 @@ WINDOWS = {"navier-stokes-ic": 5}  # responses that one trajectory's time covers
 
 @dataclass(frozen=True)
 class Section:
-    """Our results for one table of the paper, or for your data."""
+    """Our results for one table of the paper, for tino's problems beyond it, or for your data."""
 
     name: str
     title: str
@@ -30,12 +31,13 @@ class Section:
 
 
 def sections(results: Results) -> list[Section]:
-    """Every table of the paper that has results, and one for your data."""
+    """Every table of the paper that has results, one for tino's problems beyond it, and one for your data."""
     named = {name for table in TABLES for name in table.problems}
     rest = [name for name in results.problems if name not in named]
-    own = PaperTable("own", "Your data", dict.fromkeys(rest, 0))
-    solvers = solver_rates(results)
-    return [_section(results, table, solvers) for table in (*TABLES, own) if any(map(results.of, table.problems))]
+    beyond = PaperTable("beyond", "Beyond the paper", {name: 0 for name in rest if is_built_in(name)})
+    own = PaperTable("own", "Your data", {name: 0 for name in rest if not is_built_in(name)})
+    tables, solvers = (*TABLES, beyond, own), solver_rates(results)
+    return [_section(results, table, solvers) for table in tables if any(map(results.of, table.problems))]
 
 
 def _section(results: Results, table: PaperTable, solvers: dict[str, "Solver"]) -> Section:
@@ -167,7 +169,7 @@ def costs_table(results: Results, table: PaperTable, problems: Sequence[str], so
         if solver := solvers.get(p):
             none = [DASH] * (len(metrics) + 3)
             rows.append(_texts(p, "reference solver", *none, _rate(solver.rate), solver.device))
-    first = "problem" if table in TABLES else "data"
+    first = "data" if table.name == "own" else "problem"
     head = (first, "model", *[METRICS[key].heading for key in metrics], "parameters", "training s", "s per epoch")
     return Markup(f"{table.name}-costs", "Other errors, and costs.", (*head, "responses per s", "on"), tuple(rows), 2)
 
