@@ -361,7 +361,7 @@ def test_the_suite_knows_the_94_cells_and_one_recipe_per_problem():
     assert adam.rate == 2e-3  # its own, not the recipe's for soap
     cell = Cell("navier-stokes", "fno", 0)
     assert paper_config(cell, {}).weight_decay == 0.3  # the table's
-    assert paper_config(Cell("fitting-time", "don", 0), {}).lr == 1e-2
+    assert paper_config(Cell("fitting-time", "don", 0), {}).lr == 2e-2
     assert paper_config(cell, {"weight_decay": 1.0}).weight_decay == 1.0
     assert paper_config(cell, {"optimizer": "adamw"}).weight_decay == 0.0
     plain = {"weight_decay": 0.0, "epochs": 500, "precision": "float32"}  # the general defaults, but given

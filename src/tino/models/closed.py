@@ -183,7 +183,7 @@ def try_waves(plan: Plan, found: Search) -> None:
 
 
 def fit(law: Law, data: Dataset, rows: int, first: int = 1) -> NormalEquations:
-    """The normal equations of a law over pairs of successive states, from time ``first`` on, of at most so many rows."""
+    """The normal equations of a law over successive states, from time ``first`` on, of at most so many rows."""
     equations, n_t = NormalEquations(), data.time.n
     records = min(len(data), max(1, math.ceil(rows / n_t)))
     chosen = torch.linspace(0, len(data) - 1, records).round().long()
@@ -226,8 +226,9 @@ def some_rows(values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Matrices to the coefficients of the outputs (x, J) and back, and of the inputs (m, r)."""
+    """The outputs' middle (x,), and matrices to their coefficients (x, J) and back, and to the inputs' (m, r)."""
 
+    middle: Tensor
     to_state: Tensor
     to_output: Tensor
     to_input: Tensor
@@ -239,15 +240,20 @@ class Coordinates:
     def law(self, data: Dataset, **sizes: int | bool) -> CoefficientLaw:
         shape = (data.output_size, data.input_size, self.states, self.to_input.shape[1])
         law = CoefficientLaw(*shape, **sizes)  # pyright: ignore
-        for name in ("to_state", "to_output", "to_input"):
+        for name in ("middle", "to_state", "to_output", "to_input"):
             getattr(law, name).data.copy_(getattr(self, name))
         return law
 
 
-def coordinates(data: Dataset, cut: float) -> Coordinates:
-    """POD coefficients above the cut, or the outputs themselves if they are few; scaled to size one."""
-    to_state, to_output = _projection(some_rows(data.u), output_weights(data), cut)
-    return Coordinates(to_state, to_output, _projection(some_rows(data.f), input_weights(data), INPUT_CUT)[0])
+def coordinates(data: Dataset, cut: float, zero: bool) -> Coordinates:
+    """POD coefficients above the cut, or the outputs themselves if they are few; scaled to size one.
+
+    Few outputs that do not start at zero are centred, so that high powers stay well conditioned.
+    """
+    rows = some_rows(data.u)
+    middle = rows.mean(0) if rows.shape[1] <= FEW and not zero else torch.zeros_like(rows[0])
+    to_state, to_output = _projection(rows - middle, output_weights(data), cut)
+    return Coordinates(middle, to_state, to_output, _projection(some_rows(data.f), input_weights(data), INPUT_CUT)[0])
 
 
 def _projection(rows: Tensor, weights: Tensor | None, cut: float) -> tuple[Tensor, Tensor]:
@@ -262,7 +268,7 @@ def _projection(rows: Tensor, weights: Tensor | None, cut: float) -> tuple[Tenso
 def try_coefficients(plan: Plan, found: Search) -> None:
     few = found.fitted.output_size <= FEW
     for cut in CUTS[-1:] if few else CUTS:
-        at = coordinates(found.fitted, cut)
+        at = coordinates(found.fitted, cut, bool(found.start.sizes["zero"]))
         if at.states > TERMS // 4:
             continue
         for laws in families(plan, found, at):

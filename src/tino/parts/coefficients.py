@@ -16,11 +16,11 @@ MOST_TERMS = 20_000
 class CoefficientLaw(Law):
     """c_i = Σ_q W_q φ_q(c_{i-s}, c_{i-2s}, ..., c_{i-ps}; f_{i-ps}, ..., f_i), φ_q monomials.
 
-    c = u T are coefficients of the outputs, g = f S of the inputs. The inputs enter by ``moments`` polynomials over the
-    window (0: each by itself). Monomials: every coefficient and moment; products of the first ``products`` coefficients
-    of each delay up to ``degree``; with ``cross``, those coefficients times the first ``cross`` moments and, from degree
-    3 on, their pairs, and pairs of moments, with half as many. With a ``clock``, the linear terms are multiplied by so
-    many Chebyshev polynomials of the time.
+    c = (u - u_m) T are coefficients of the outputs, g = f S of the inputs. The inputs enter by ``moments`` polynomials
+    over the window (0: each by itself). Monomials: every coefficient and moment; products of the first ``products``
+    coefficients of each delay up to ``degree``; with ``cross``, those coefficients times the first ``cross`` moments
+    and, from degree 3 on, their pairs, and pairs of moments, with half as many. With a ``clock``, the linear terms are
+    multiplied by so many Chebyshev polynomials of the time.
     """
 
     kind = "coefficients"
@@ -49,10 +49,16 @@ class CoefficientLaw(Law):
         check_count(delays * products + sources * min(cross, self.basis.shape[1]), degree)
         index = torch.tensor(list(self._monomials()), dtype=torch.long).view(-1, max(2, degree))
         self.register_buffer("index", index, persistent=False)
-        fixed = {"to_state": (outputs, states), "to_output": (states, outputs), "to_input": (inputs, sources)}
+        fixed = {
+            "middle": (outputs,),
+            "to_state": (outputs, states),
+            "to_output": (states, outputs),
+            "to_input": (inputs, sources),
+        }
         for name, shape in {**fixed, "weights": (self.terms, states)}.items():
             setattr(self, name, nn.Parameter(torch.zeros(shape, dtype=torch.float64), requires_grad=False))
 
+    middle: Tensor
     to_state: Tensor
     to_output: Tensor
     to_input: Tensor
@@ -62,10 +68,10 @@ class CoefficientLaw(Law):
     # -- coordinates -----------------------------------------------------------------------------------------
 
     def state(self, u: Tensor) -> Tensor:
-        return u @ self.to_state
+        return (u - self.middle) @ self.to_state
 
     def output(self, c: Tensor) -> Tensor:
-        return c @ self.to_output
+        return c @ self.to_output + self.middle
 
     def inputs(self, f: Tensor) -> Tensor:
         return f @ self.to_input
