@@ -10,18 +10,17 @@ from torch import Tensor
 from tino.data import Dataset
 from tino.errors import TinoError
 from tino.grids import Interval, Periodic
+from tino.least_squares import RIDGES, NormalEquations
+from tino.models.rollouts import Fitted, Rollouts
 from tino.parts.coefficients import CoefficientLaw, monomials
 from tino.parts.fourier import Fourier
 from tino.parts.inputs import input_weights, output_weights
-from tino.parts.law import Law, histories
-from tino.parts.start import Start
+from tino.parts.law import LeastSquaresLaw, histories
 from tino.parts.warmup import Warmup
 from tino.parts.wavenumbers import HIGHEST, LOCAL, VORTICITY, LocalTerms, VorticityTerms, WavenumberLaw, box_length
 from tino.pod import pod
 from tino.progress import Advance, progress
-from tino.regression import RIDGES, NormalEquations
 
-HELD_OUT, MOST_HELD = 20, 20  # one record in so many, at most so many
 STABLE = 1e-6  # an |λ| of the linear part may be above 1 by so much
 FEW = 8  # outputs that are their own coordinates
 CUTS, INPUT_CUT = (1e-3, 2e-4, 1e-5, 1e-6), 1e-7  # of the singular values of POD coordinates
@@ -51,7 +50,15 @@ class Plan:
     stride: int = 0
     clock: int = 0  # Chebyshev polynomials of the time by which linear terms are multiplied
 
-    def first(self, train: Dataset) -> Law:
+    kind = "closed form"
+    learning = ()
+
+    def fit(self, train: Dataset, show_progress: bool) -> Fitted:
+        found = search(self, train, show_progress)
+        assert found.law is not None
+        return Fitted(found.law, found.warmup, found.notes)
+
+    def first(self, train: Dataset) -> LeastSquaresLaw:
         """A law without terms, in place of the one that a fit will choose."""
         clock = {"clock": self.clock, "times": train.time.n}
         return CoefficientLaw(train.output_size, train.input_size, 1, 1, 1, 1, 0, 0, 1, 0, constant=False, **clock)
@@ -59,59 +66,32 @@ class Plan:
 
 @dataclass
 class Search:
-    """The best law so far, and how it was found."""
+    """The best law so far, and its held-out error."""
 
-    fitted: Dataset
-    held: Dataset
-    start: Start
+    rollouts: Rollouts
     advance: Advance
-    law: Law | None = None
+    law: LeastSquaresLaw | None = None
     warmup: Warmup | None = None
     error: float = math.inf
-    ridge: float = 0.0
     notes: tuple[str, ...] = ()
-
-    def offer(
-        self, law: Law, equations: NormalEquations, terms: tuple[int, ...] | None, warmup: Warmup | None = None
-    ) -> None:
-        """Try a law with every ridge on the held-out records; keep it if it is the best."""
-        weights = torch.stack([law.as_weights(equations.solve(ridge, terms)) for ridge in RIDGES])
-        errors = self.scores(law, weights, warmup)
-        constant = bool(law.sizes["constant"]) and bool(self.start.sizes["zero"])
-        if float(errors.min()) < self.error * (GAIN if constant else 1.0):
-            best = int(errors.argmin())
-            law.weights.data.copy_(weights[best])
-            self.law, self.warmup, self.error, self.ridge = law, warmup, float(errors[best]), RIDGES[best]
-        self.advance()
-
-    def scores(self, law: Law, weights: Tensor, warmup: Warmup | None) -> Tensor:
-        """The MSEs (w,) of the held-out records rolled out from their starts with each of w weights; inf: diverged."""
-        data = self.held
-        u = data.u.double()
-        c_0 = law.state(self.start(len(u), data.ic).double())
-        g = law.inputs(data.f.double())
-        windows = torch.cat([g.new_zeros(len(g), law.window - 1, g.shape[2]), g], 1)
-        past = c_0[None, :, None].expand(len(weights), -1, law.lags, -1)
-        states, largest = [past[:, :, -1]], 1e3 * law.state(u[:, ::10]).abs().max()
-        for i in range(1, u.shape[1]):
-            inputs = windows[:, i : i + law.window]
-            if warmup is not None and i < law.lags:
-                c = warmup(inputs, i).expand_as(states[0])
-            else:
-                c = law.combine(law.features(past, inputs.expand(len(weights), *inputs.shape), i), weights)
-            c = torch.where(c.abs() < largest, c, torch.nan)  # diverged: NaN stays, and costs no more than numbers
-            if i % 32 == 0 and bool(c.isnan().flatten(1).any(1).all()):
-                return torch.full((len(weights),), math.inf)
-            states.append(c)
-            past = torch.cat([past[:, :, 1:], c[:, :, None]], 2)
-        squares = (law.output(torch.stack(states, 2)) - u).square().mean(-1)  # (w, n, t)
-        means = squares.flatten(1).mean(1) if data.mask is None else squares[:, data.mask].mean(1)
-        return means.nan_to_num(nan=math.inf)
 
     @property
     def relative(self) -> float:
-        """The least held-out error so far, over the outputs' mean square."""
-        return self.error / float(self.held.u.double().square().mean())
+        return self.error / self.rollouts.size
+
+    def offer(
+        self, law: LeastSquaresLaw, equations: NormalEquations, terms: tuple[int, ...], warmup: Warmup | None = None
+    ) -> None:
+        """Try a law with every ridge on the held-out records; keep it if it is the best."""
+        weights = torch.stack([law.as_weights(equations.solve(ridge, terms)) for ridge in RIDGES])
+        errors = self.rollouts.errors(
+            law, lambda past, g, i: law.combine(law.features(past, g, i), weights), len(weights), warmup
+        )
+        bar = self.error * (GAIN if law.sizes["constant"] and self.rollouts.from_zero else 1.0)
+        if float(errors.min()) < bar:
+            law.weights.data.copy_(weights[int(errors.argmin())])
+            self.law, self.warmup, self.error = law, warmup, float(errors.min())
+        self.advance()
 
     def steady(self) -> None:
         """Damp a linear part that grows, unless growth lowers the error."""
@@ -121,24 +101,20 @@ class Search:
             return
         kept = law.weights.data.clone()
         law.damp()
-        if (damped := float(self.scores(law, law.weights.data[None], self.warmup)[0])) <= self.error:
+        if (damped := self.rollouts.error(law, self.warmup)) <= self.error:
             self.error = damped
             return
         law.weights.data.copy_(kept)
         self.notes += (
-            f"its linear part grows by {growth - 1:.2g} a step: damped, its held-out MSE is {damped:.2g}, not "
-            f"{self.error:.2g}",
+            f"its linear part grows by {growth - 1:.2g} a step; damped, its held-out MSE would be {damped:.2g} instead "
+            f"of {self.error:.2g}",
         )
 
 
 def search(plan: Plan, train: Dataset, show_progress: bool) -> Search:
     """Fit every law that suits the data, and keep the one with the least held-out error."""
-    places = torch.linspace(0, len(train) - 1, min(MOST_HELD, max(1, len(train) // HELD_OUT))).round().long()
-    others = torch.ones(len(train), dtype=torch.bool)
-    others[places] = len(train) < 3  # of one or two records, none can be spared
-    fitted = train.take(others.nonzero()[:, 0])
     with torch.no_grad(), progress("fitting", _count(plan, train), show_progress) as advance:
-        found = Search(fitted, train.take(places), Start.of(train), advance)
+        found = Search(Rollouts.of(train), advance)
         if suits_waves(train) and plan.coordinates != "pod":
             try_waves(plan, found)
         if plan.coordinates != "waves" and found.relative > GOOD[0]:
@@ -163,8 +139,7 @@ def suits_waves(train: Dataset) -> bool:
 
 
 def try_waves(plan: Plan, found: Search) -> None:
-    data, grid = found.fitted, found.fitted.outputs
-    zero = bool(found.start.sizes["zero"])
+    data, grid = found.rollouts.fitted, found.rollouts.fitted.outputs
     families = [(LOCAL, LocalTerms.over)]
     if len(grid.shape) > 1 and plan.degree != 1:
         families.insert(0, (VORTICITY, VorticityTerms.over))
@@ -173,7 +148,7 @@ def try_waves(plan: Plan, found: Search) -> None:
     for cut in WAVE_CUTS if len(grid.shape) == 1 else WAVE_CUTS[-1:]:
         for family, over in families:
             waves = Fourier.of(grid, some_rows(data.u), cut, over)
-            sizes = {"clock": plan.clock, "times": data.time.n, "constant": not zero}
+            sizes = {"clock": plan.clock, "times": data.time.n, "constant": not found.rollouts.from_zero}
             largest = WavenumberLaw(waves, box_length(grid), family, highest, **sizes)
             cost = math.prod(waves.sizes["fine"]) * largest.terms
             equations = fit(largest, data, rows=round(WORK[1] / cost))
@@ -182,7 +157,7 @@ def try_waves(plan: Plan, found: Search) -> None:
                 found.offer(law, equations, tuple(range(law.terms)))
 
 
-def fit(law: Law, data: Dataset, rows: int, first: int = 1) -> NormalEquations:
+def fit(law: LeastSquaresLaw, data: Dataset, rows: int, first: int = 1) -> NormalEquations:
     """The normal equations of a law over successive states, from time ``first`` on, of at most so many rows."""
     equations, n_t = NormalEquations(), data.time.n
     records = min(len(data), max(1, math.ceil(rows / n_t)))
@@ -207,7 +182,7 @@ def fit(law: Law, data: Dataset, rows: int, first: int = 1) -> NormalEquations:
     return equations
 
 
-def _one(law: Law) -> tuple[Tensor, Tensor]:
+def _one(law: LeastSquaresLaw) -> tuple[Tensor, Tensor]:
     """States and inputs of one row, of zeros."""
     states = law.waves.size if isinstance(law, WavenumberLaw) else law.sizes["states"]
     sources = law.waves.size if isinstance(law, WavenumberLaw) else law.sizes["sources"]
@@ -266,25 +241,25 @@ def _projection(rows: Tensor, weights: Tensor | None, cut: float) -> tuple[Tenso
 
 
 def try_coefficients(plan: Plan, found: Search) -> None:
-    few = found.fitted.output_size <= FEW
+    few = found.rollouts.fitted.output_size <= FEW
     for cut in CUTS[-1:] if few else CUTS:
-        at = coordinates(found.fitted, cut, bool(found.start.sizes["zero"]))
+        at = coordinates(found.rollouts.fitted, cut, found.rollouts.from_zero)
         if at.states > TERMS // 4:
             continue
         for laws in families(plan, found, at):
             largest = laws[-1]
-            made = warmup(largest, found.fitted) if needs_warmup(largest, found) else None
+            made = warmup(largest, found.rollouts.fitted) if needs_warmup(largest, found) else None
             if needs_warmup(largest, found) and made is None:
                 continue
             rows = max(ROWS * largest.terms, round(WORK[0] / largest.terms**2))
-            equations = fit(largest, found.fitted, rows, first=largest.lags if made else 1)
+            equations = fit(largest, found.rollouts.fitted, rows, first=largest.lags if made else 1)
             for law in laws:
                 found.offer(law, equations, law.places(largest), made)
 
 
 def needs_warmup(law: CoefficientLaw, found: Search) -> bool:
     """A hidden state that does not start at rest."""
-    return law.lags > 1 and not found.start.sizes["zero"] and found.fitted.ic is None
+    return law.lags > 1 and not found.rollouts.from_zero and found.rollouts.fitted.ic is None
 
 
 def warmup(law: CoefficientLaw, data: Dataset) -> Warmup | None:
@@ -304,7 +279,7 @@ def _cut(data: Dataset, n: int):
 
 def families(plan: Plan, found: Search, at: Coordinates) -> Iterator[list[CoefficientLaw]]:
     """Lists of laws, each a part of the last one, that share one set of normal equations."""
-    data, zero = found.fitted, bool(found.start.sizes["zero"])
+    data, zero = found.rollouts.fitted, found.rollouts.from_zero
     common = {"clock": plan.clock, "times": data.time.n}
     few = at.states <= FEW
     sources = at.to_input.shape[1]

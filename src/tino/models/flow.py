@@ -10,14 +10,22 @@ from torch import Tensor
 from tino.data import Dataset
 from tino.errors import TinoError
 from tino.frame import Frame
-from tino.models.closed import Plan, Search, search
+from tino.models.closed import Plan
+from tino.models.equations import EquationPlan
+from tino.models.learned import LearnedPlan
 from tino.operator import Operator, Properties
 from tino.parts.coefficients import CoefficientLaw
+from tino.parts.corrected import CorrectedLaw
+from tino.parts.equation import EquationLaw
 from tino.parts.fourier import Fourier
 from tino.parts.law import Law, histories
+from tino.parts.pointwise import Pointwise
 from tino.parts.start import Start
 from tino.parts.warmup import Warmup
 from tino.parts.wavenumbers import WavenumberLaw, box_length
+
+AnyPlan = Plan | EquationPlan | LearnedPlan
+PLANS: dict[str, Any] = {plan.kind: plan for plan in (Plan, EquationPlan, LearnedPlan)}
 
 Memory = tuple[Tensor, Tensor]  # the states (b, lags, J) and the inputs (b, window - 1, r) before
 
@@ -25,12 +33,10 @@ Memory = tuple[Tensor, Tensor]  # the states (b, lags, J) and the inputs (b, win
 class Flow(Operator):
     """u_0 = start, then a law of the state: causal, and autonomous unless the law has a clock."""
 
-    learning = ()  # closed form
-
-    def __init__(self, frame: Frame, plan: Plan, start: Start, law: Law, warmup: Warmup | None = None) -> None:
+    def __init__(self, frame: Frame, plan: AnyPlan, start: Start, law: Law, warmup: Warmup | None = None) -> None:
         super().__init__()
         self.frame, self.plan, self.start_part, self.law, self.warmup = frame, plan, start, law, warmup
-        self.notes: tuple[str, ...] = ()
+        self.learning, self.notes = plan.learning, ()
 
     # -- step by step --------------------------------------------------------------------------------------
 
@@ -89,40 +95,63 @@ class Flow(Operator):
 
     def solve(self, train: Dataset, show_progress: bool = False) -> None:
         """Least squares over all pairs of successive states; what is left open is chosen on held-out records."""
-        found: Search = search(self.plan, train, show_progress)
+        found = self.plan.fit(train, show_progress)
         self.start_part, self.law, self.warmup, self.notes = Start.of(train), found.law, found.warmup, found.notes
 
     # -- its record ----------------------------------------------------------------------------------------
 
     def record(self) -> dict[str, Any]:
-        law = {"kind": self.law.kind, **self.law.sizes}
-        if isinstance(self.law, WavenumberLaw):
-            law["waves"] = self.law.waves.sizes
         warmup = None if self.warmup is None else self.warmup.sizes
-        return {"plan": asdict(self.plan), "start": self.start_part.sizes, "law": law, "warmup": warmup}
+        plan = {"kind": self.plan.kind, **asdict(self.plan)}
+        return {"plan": plan, "start": self.start_part.sizes, "law": _law_record(self.law), "warmup": warmup}
 
     @classmethod
     def from_record(cls, frame: Frame, record: Mapping[str, Any]) -> Self:
-        law = dict(record["law"])
-        kind = law.pop("kind")
-        if kind == WavenumberLaw.kind:
-            made: Law = WavenumberLaw(Fourier(**law.pop("waves")), box_length(frame.outputs), **law)
-        elif kind == CoefficientLaw.kind:
-            made = CoefficientLaw(**law)
-        else:
-            raise TinoError(f"no law of kind {kind}")
+        options = dict(record["plan"])
+        plan = PLANS[options.pop("kind")](**options)
         warmup = None if record["warmup"] is None else Warmup(**record["warmup"])
-        return cls(frame, Plan(**record["plan"]), Start(**record["start"]), made, warmup)
+        return cls(frame, plan, Start(**record["start"]), _law(frame, record["law"]), warmup)
+
+
+def _law(frame: Frame, record: Mapping[str, Any]) -> Law:
+    """The law that a record describes."""
+    sizes = dict(record)
+    kind, length = sizes.pop("kind"), box_length(frame.outputs)
+    if kind == CoefficientLaw.kind:
+        return CoefficientLaw(**sizes)
+    if kind == CorrectedLaw.kind:
+        law = _law(frame, sizes.pop("law"))
+        assert isinstance(law, CoefficientLaw)
+        return CorrectedLaw(law, **sizes)
+    waves = Fourier(**sizes.pop("waves"))
+    if kind == WavenumberLaw.kind:
+        return WavenumberLaw(waves, length, **sizes)
+    if kind != EquationLaw.kind:
+        raise TinoError(f"no law of kind {kind}")
+    network = sizes.pop("network")
+    made = None if network is None else Pointwise(waves, length, **network)
+    return EquationLaw(waves, length, frame.time.step, **sizes, network=made)
+
+
+def _law_record(law: Law) -> dict[str, Any]:
+    record = {"kind": law.kind, **law.sizes}
+    if isinstance(law, CorrectedLaw):
+        record["law"] = _law_record(law.law)
+    if isinstance(law, WavenumberLaw | EquationLaw):
+        record["waves"] = law.waves.sizes
+    if isinstance(law, EquationLaw):
+        record["network"] = None if law.network is None else law.network.sizes
+    return record
 
 
 @dataclass(frozen=True)
-class FlowBuilder(Plan):
-    """The options of a closed form; 0 or empty: chosen on held-out records."""
+class FlowBuilder:
+    """Builds a flow; the plan's fields are its options."""
+
+    plan: AnyPlan
 
     def __call__(self, name: str, train: Dataset) -> Flow:
         frame = Frame.of(name, train)
         if frame.state not in (0, frame.output_size):
-            given = f"{frame.state} numbers"
-            raise TinoError(f"{name} starts from a field of {frame.output_size} numbers, ic has {given}")
-        plan = Plan(**{key: getattr(self, key) for key in Plan.__dataclass_fields__})
-        return Flow(frame, plan, Start.of(train), plan.first(train))
+            raise TinoError(f"{name} starts from a field of {frame.output_size} numbers, ic has {frame.state}")
+        return Flow(frame, self.plan, Start.of(train), self.plan.first(train))

@@ -2,9 +2,12 @@
 
 from functools import partial
 
+from tino.models.closed import Plan
+from tino.models.equations import EquationPlan
 from tino.models.family import Family
 from tino.models.flow import Flow, FlowBuilder
 from tino.models.fno import Fno, FnoBuilder
+from tino.models.learned import LearnedPlan
 from tino.models.registry import Model, Suits, register_model
 from tino.models.separable import Separable
 from tino.models.unet import Unet, UnetBuilder
@@ -52,5 +55,7 @@ _family(
     Suits(True, at_rest=False),
 )
 
-register_model("linear", Model(Flow, FlowBuilder(degree=1), "linear flow, in closed form"))
-register_model("polynomial", Model(Flow, FlowBuilder(), "polynomial flow, in closed form"))
+register_model("linear", Model(Flow, FlowBuilder(Plan(degree=1)), "linear flow, in closed form"))
+register_model("polynomial", Model(Flow, FlowBuilder(Plan()), "polynomial flow, in closed form"))
+register_model("equation", Model(Flow, FlowBuilder(EquationPlan()), "differential equation fitted through its integrator"))
+register_model("flow-tino", Model(Flow, FlowBuilder(LearnedPlan()), "closed form or equation, and a network for the rest"))

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from tino.errors import TinoError
-from tino.parts.law import Law, chebyshev, law_properties, window_moments
+from tino.parts.law import LeastSquaresLaw, chebyshev, law_properties, window_moments
 
 MOST_TERMS = 20_000
 
 
-class CoefficientLaw(Law):
+class CoefficientLaw(LeastSquaresLaw):
     """c_i = Σ_q W_q φ_q(c_{i-s}, c_{i-2s}, ..., c_{i-ps}; f_{i-ps}, ..., f_i), φ_q monomials.
 
     c = (u - u_m) T are coefficients of the outputs, g = f S of the inputs. The inputs enter by ``moments`` polynomials

@@ -32,6 +32,16 @@ class Law(Part):
         """f (..., m) -> g (..., r)."""
 
     @abstractmethod
+    def forward(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
+        """The states before (b, lags, J) and the inputs (b, window, r), oldest first -> c_i (b, J)."""
+
+
+class LeastSquaresLaw(Law):
+    """A law that is linear in its factors: c_i = Σ_q w_q φ_q."""
+
+    weights: Tensor
+
+    @abstractmethod
     def features(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
         """The terms of a step, (..., q) or (..., k, q), from the states before (..., lags, J) and the inputs
         (..., window, r), oldest first."""
@@ -39,8 +49,6 @@ class Law(Part):
     @abstractmethod
     def combine(self, features: Tensor, weights: Tensor) -> Tensor:
         """c_i (..., J) from the terms (..., n, q) or (..., n, k, q) and their factors (..., q, J) or (..., k, q)."""
-
-    weights: Tensor
 
     def forward(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
         return self.combine(self.features(past, g, i), self.weights)

@@ -5,10 +5,10 @@ from itertools import combinations_with_replacement
 import torch
 from torch import Tensor, nn
 
+from tino.least_squares import NormalEquations
 from tino.operator import Properties
 from tino.parts.law import window_moments
 from tino.parts.part import Part
-from tino.regression import NormalEquations
 
 DEGREE, FIRST = 3, 3  # products of the first moments up to this degree
 RIDGE = 1e-14

@@ -8,13 +8,13 @@ from torch import Tensor, nn
 from tino.errors import TinoError
 from tino.grids import Grid, Interval
 from tino.parts.fourier import Fourier
-from tino.parts.law import Law, chebyshev, law_properties
+from tino.parts.law import LeastSquaresLaw, chebyshev, law_properties
 
 LOCAL, VORTICITY = 0, 1  # families of terms
 HIGHEST = 3  # order
 
 
-class WavenumberLaw(Law):
+class WavenumberLaw(LeastSquaresLaw):
     """û_k(i) = Σ_q c_qk F̂_qk, with F_q the terms of ``LocalTerms`` or ``VorticityTerms`` at t_{i-1}, one fit per k.
 
     The linear terms are û_k(i-1), f̂_k(i-1), f̂_k(i), perhaps a constant; with a ``clock``, times so many Chebyshev

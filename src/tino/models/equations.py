@@ -1,0 +1,141 @@
+"""Equations fitted through their own integrator: û_k' = λ_k û_k + b f̂_k + Σ_q a_q D_q F̂_qk, a dozen numbers."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tino.data import Dataset
+from tino.errors import TinoError
+from tino.least_squares import gauss_newton
+from tino.models.closed import some_rows, suits_waves
+from tino.models.rollouts import Fitted, Rollouts
+from tino.parts.equation import EquationLaw
+from tino.parts.fourier import Fourier
+from tino.parts.wavenumbers import box_length
+from tino.progress import progress
+
+CUT, OVER = 1e-7, 1.5  # of the waves, and points for products: squares do not alias
+DEGREES, STEPS = (2, 3, 5), (4, 8, 2, 1)
+PAIRS = 3e4  # fitted numbers: pairs of states times waves
+DROP = (0.0, 1e-4, 1e-2)  # of the change of u: terms with less effect are left out, and the rest is fitted again
+WORSE = 1.05  # a simpler equation may have this much more held-out error
+
+
+@dataclass(frozen=True)
+class EquationPlan:
+    """What is asked of an equation; 0: chosen on held-out records."""
+
+    degree: int = 0
+    steps: int = 0  # inner steps from one sample to the next
+
+    kind = "equation"
+    learning = ()
+
+    def fit(self, train: Dataset, show_progress: bool) -> Fitted:
+        return Fitted(stable_equation(self, train, show_progress))
+
+    def first(self, train: Dataset) -> EquationLaw:
+        check_suits(train)
+        return _law(train, _waves(train), self.steps or STEPS[0], self.degree or DEGREES[0])
+
+
+def check_suits(train: Dataset) -> None:
+    if not suits_waves(train):
+        needs = "an equation needs one input and one output on the same periodic box or interval"
+        raise TinoError(f"{needs}, {train.name} has {train.inputs} and {train.outputs}: try polynomial")
+
+
+def _waves(train: Dataset) -> Fourier:
+    return Fourier.of(train.outputs, some_rows(train.u), CUT, OVER)
+
+
+def _law(train: Dataset, waves: Fourier, steps: int, degree: int) -> EquationLaw:
+    return EquationLaw(waves, box_length(train.outputs), train.time.step, steps, degree)
+
+
+def stable_equation(plan: EquationPlan, train: Dataset, show_progress: bool) -> EquationLaw:
+    """The degree, the inner steps and the terms with the least error of rolled-out held-out records.
+
+    The degree is chosen with STEPS[0] inner steps; then more and fewer inner steps are tried.
+    """
+    rollouts = Rollouts.of(train)
+    waves = _waves(rollouts.fitted)
+    pairs = Pairs.of(_law(train, waves, 1, 1), rollouts.fitted)
+    found: dict[tuple[int, int], tuple[float, EquationLaw]] = {}
+    first = plan.steps or STEPS[0]
+    with torch.no_grad(), progress("fitting", len(DEGREES) + len(STEPS) - 1, show_progress) as advance:
+        for degree in [plan.degree] if plan.degree else DEGREES:
+            found[degree, first] = _pruned(_law(train, waves, first, degree), pairs, rollouts)
+            advance()
+        degree = _simplest(found)[0]
+        for steps in () if plan.steps else STEPS[1:]:
+            found[degree, steps] = _pruned(_law(train, waves, steps, degree), pairs, rollouts)
+            advance()
+    best = _simplest({key: value for key, value in found.items() if key[0] == degree})
+    if not math.isfinite(found[best][0]):
+        raise TinoError(f"every equation diverges on held-out records of {train.name}: try flow-tino")
+    return found[best][1]
+
+
+def _simplest(found: dict[tuple[int, int], tuple[float, EquationLaw]]) -> tuple[int, int]:
+    """The lowest degree and number of steps whose error is within WORSE of the least."""
+    least = min(error for error, _ in found.values())
+    return min(key for key, (error, _) in found.items() if error <= WORSE * least)
+
+
+def best_equation(plan: EquationPlan, train: Dataset, show_progress: bool) -> EquationLaw:
+    """The equation of this degree with the least error of single steps; nothing is rolled out."""
+    waves = _waves(train)
+    law = _law(train, waves, plan.steps or STEPS[0], plan.degree or DEGREES[1])
+    pairs = Pairs.of(law, train)
+    with torch.no_grad(), progress("fitting", 1, show_progress) as advance:
+        numbers = torch.zeros_like(law.numbers)
+        numbers[0] = 1.0
+        every = torch.ones(len(numbers), dtype=torch.bool)
+        law.numbers.data.copy_(gauss_newton(lambda x: pairs.residual(law, x), numbers, every)[0])
+        advance()
+    return law
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Successive states (b, 1, J), inputs (b, 3, r) and next states (b, J) of a law."""
+
+    past: Tensor
+    inputs: Tensor
+    after: Tensor
+    change: float
+
+    @staticmethod
+    def of(law: EquationLaw, data: Dataset) -> "Pairs":
+        count = max(16, round(PAIRS / law.waves.size))
+        generator = torch.Generator().manual_seed(0)
+        records = torch.randint(len(data), (count,), generator=generator)
+        ends = data.lengths[records] if data.lengths is not None else torch.full((count,), data.time.n)
+        times = 2 + (torch.rand(count, generator=generator) * (ends - 2).clamp_min(1)).long().clamp_max(data.time.n - 3)
+        some, row = data.take(records), torch.arange(count)
+        c = [law.state(some.u[row, times - lag].double()) for lag in (1, 0)]
+        g = torch.stack([law.inputs(some.f[row, times - lag].double()) for lag in (2, 1, 0)], 1)
+        return Pairs(c[0][:, None], g, c[1], float((c[1] - c[0]).square().mean().sqrt()))
+
+    def residual(self, law: EquationLaw, numbers: Tensor) -> Tensor:
+        """The error of one step, over the size of a step."""
+        return ((law.waves.real(law.step(self.past, self.inputs, numbers)) - self.after) / self.change).flatten()
+
+
+def _pruned(law: EquationLaw, pairs: Pairs, rollouts: Rollouts) -> tuple[float, EquationLaw]:
+    """Fitted with all terms, then without those of little effect, as long as the held-out error allows it."""
+    numbers = torch.zeros_like(law.numbers)
+    numbers[0] = 1.0
+    best, kept = math.inf, numbers
+    effects = torch.ones_like(numbers)
+    for drop in DROP:
+        active = effects > drop
+        numbers, _, effects = gauss_newton(lambda x: pairs.residual(law, x), torch.where(active, numbers, 0.0), active)
+        law.numbers.data.copy_(numbers)
+        if (error := rollouts.error(law)) <= WORSE * best:
+            best, kept = min(error, best), numbers
+    law.numbers.data.copy_(kept)
+    return best, law

@@ -1,0 +1,83 @@
+"""Learned flows: the best closed form or equation, and a network for what it leaves."""
+
+from dataclasses import dataclass
+
+import torch
+
+from tino.data import Dataset
+from tino.errors import TinoError
+from tino.models.closed import Plan, search, suits_waves
+from tino.models.equations import EquationPlan, Pairs, best_equation
+from tino.models.rollouts import Fitted, Rollouts
+from tino.operator import Stretches
+from tino.parts.coefficients import CoefficientLaw
+from tino.parts.corrected import CorrectedLaw
+from tino.parts.equation import EquationLaw
+from tino.parts.law import histories
+from tino.parts.pointwise import Pointwise
+
+ROWS = 20_000  # successive states that scales are taken from
+STEPS = 2  # inner steps of an equation with a network
+
+
+@dataclass(frozen=True)
+class LearnedPlan:
+    """A network of so many layers and units, trained one step ahead, then through ``unroll`` steps."""
+
+    width: int = 64
+    layers: int = 2
+    filters: int = 2  # learned multipliers of the waves, on a grid
+    unroll: int = 8
+    degree: int = 0  # of the closed form or equation; 0: chosen
+    steps: int = STEPS  # inner steps, on a grid
+    coordinates: str = ""  # pod or waves; empty: waves where the grid has them
+    clock: int = 0
+
+    kind = "learned"
+
+    @property
+    def learning(self) -> tuple[Stretches, ...]:
+        return (Stretches(1, share=2.0), Stretches(self.unroll, share=1.0))
+
+    def on_waves(self, train: Dataset) -> bool:
+        return suits_waves(train) and self.coordinates != "pod" and not self.clock
+
+    def first(self, train: Dataset) -> EquationLaw | CorrectedLaw:
+        if self.on_waves(train):
+            return self._with_network(EquationPlan(self.degree or 2, self.steps).first(train))
+        law = Plan(degree=1, clock=self.clock).first(train)
+        assert isinstance(law, CoefficientLaw)
+        return CorrectedLaw(law, self.width, self.layers)
+
+    def fit(self, train: Dataset, show_progress: bool) -> Fitted:
+        if self.on_waves(train):
+            return self._fit_equation(train, show_progress)
+        found = search(Plan(self.degree, "pod", clock=self.clock), train, show_progress)
+        if not isinstance(found.law, CoefficientLaw):
+            raise TinoError("a network in coefficients needs a closed form in coefficients")
+        law = CorrectedLaw(found.law, self.width, self.layers)
+        count = max(1, ROWS // train.time.n)
+        some = train.take(torch.linspace(0, len(train) - 1, min(count, len(train))).round().long())
+        c, g = law.state(some.u.double()), law.inputs(some.f.double())
+        times = torch.arange(law.lags, train.time.n)
+        past, inputs = (x[:, law.lags :] for x in histories(law, c, g))
+        law.fit(past, inputs, c[:, law.lags :], times)
+        return Fitted(law, found.warmup, found.notes)
+
+    def _with_network(self, law: EquationLaw) -> EquationLaw:
+        network = Pointwise(law.waves, law.length, self.width, self.layers, self.filters)
+        made = EquationLaw(law.waves, law.length, law.dt, law.sizes["steps"], law.sizes["degree"], network)
+        made.numbers.data.copy_(law.numbers.data)
+        return made
+
+    def _fit_equation(self, train: Dataset, show_progress: bool) -> Fitted:
+        """The equation whose single steps are best, stable or not: training through unrolled steps makes it stable."""
+        plan = EquationPlan(self.degree, self.steps)
+        law = self._with_network(best_equation(plan, train, show_progress))
+        pairs = Pairs.of(law, Rollouts.of(train).fitted)
+        assert law.network is not None
+        with torch.no_grad():
+            rate = float(pairs.residual(law, law.numbers).square().mean().sqrt()) * pairs.change / law.dt
+            v = law.waves.waves(pairs.past[:, -1])
+            law.network.fit(v, law.waves.waves(pairs.inputs[:, -1, :-1]), rate)
+        return Fitted(law)

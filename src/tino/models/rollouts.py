@@ -1,0 +1,80 @@
+"""How laws are compared: records are held out, and rolled out from their starts."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tino.data import Dataset
+from tino.parts.law import Law
+from tino.parts.start import Start
+from tino.parts.warmup import Warmup
+
+ONE_IN, MOST = 20, 20  # one record in so many is held out, at most so many
+FAR = 1e3  # times the largest state: diverged
+
+Step = Callable[[Tensor, Tensor, int], Tensor]  # states (w, n, lags, J), inputs (w, n, window, r), i -> (w, n, J)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A law that was found, the fit of its first steps if it needs one, and notes for the user."""
+
+    law: Law
+    warmup: Warmup | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """Training records to fit on, and others to roll out. Of one or two records none can be spared."""
+
+    fitted: Dataset
+    held: Dataset
+    start: Start
+
+    @staticmethod
+    def of(train: Dataset) -> "Rollouts":
+        places = torch.linspace(0, len(train) - 1, min(MOST, max(1, len(train) // ONE_IN))).round().long()
+        others = torch.ones(len(train), dtype=torch.bool)
+        others[places] = len(train) < 3
+        return Rollouts(train.take(others.nonzero()[:, 0]), train.take(places), Start.of(train))
+
+    @property
+    def from_zero(self) -> bool:
+        """Whether all records start at zero."""
+        return bool(self.start.sizes["zero"])
+
+    @property
+    def size(self) -> float:
+        """The mean square of the held-out outputs."""
+        return float(self.held.u.double().square().mean())
+
+    def error(self, law: Law, warmup: Warmup | None = None) -> float:
+        """The MSE of the rolled-out records; inf if it diverges."""
+        return float(self.errors(law, law, 1, warmup)[0])
+
+    def errors(self, law: Law, step: Step, copies: int, warmup: Warmup | None = None) -> Tensor:
+        """The MSEs (w,) of so many copies of the records, which a step treats differently."""
+        u = self.held.u.double()
+        c_0 = law.state(self.start(len(u), self.held.ic).double())
+        g = law.inputs(self.held.f.double())
+        windows = torch.cat([g.new_zeros(len(g), law.window - 1, g.shape[2]), g], 1)
+        past = c_0[None, :, None].expand(copies, -1, law.lags, -1)
+        states, largest = [past[:, :, -1]], FAR * law.state(u[:, ::10]).abs().max()
+        for i in range(1, u.shape[1]):
+            inputs = windows[:, i : i + law.window]
+            if warmup is not None and i < law.lags:
+                c = warmup(inputs, i).expand_as(states[0])
+            else:
+                c = step(past, inputs.expand(copies, *inputs.shape), i)
+            c = torch.where(c.abs() < largest, c, torch.nan)  # diverged: NaN stays
+            if i % 32 == 0 and bool(c.isnan().flatten(1).any(1).all()):
+                return torch.full((copies,), math.inf)
+            states.append(c)
+            past = torch.cat([past[:, :, 1:], c[:, :, None]], 2)
+        squares = (law.output(torch.stack(states, 2)) - u).square().mean(-1)  # (w, n, t)
+        mask = self.held.mask
+        return (squares.flatten(1) if mask is None else squares[:, mask]).mean(1).nan_to_num(nan=math.inf)

@@ -1,0 +1,64 @@
+"""A closed form and a network for what it leaves, in coefficients."""
+
+import itertools
+
+import torch
+from torch import Tensor, nn
+
+from tino.parts.coefficients import CoefficientLaw
+from tino.parts.law import Law
+
+
+class CorrectedLaw(Law):
+    """c_i = law(...) + r ⊙ [N(z) - N(0)]: z the states and moments that the law reads, r what it leaves of each state.
+
+    N(z) = V gelu(W z) ⊙ (1 + W' z): a network with product units.
+    """
+
+    kind = "corrected"
+    left: Tensor
+    inputs_size: Tensor
+
+    def __init__(self, law: CoefficientLaw, width: int, layers: int) -> None:
+        super().__init__(width=width, layers=layers)
+        self.law = law
+        self.lags, self.window, self.properties = law.lags, law.window, law.properties
+        count, states = law.linear - int(law.sizes["constant"]), law.sizes["states"]
+        self.register_buffer("left", torch.zeros(states, dtype=torch.float64))
+        self.register_buffer("inputs_size", torch.ones(count, dtype=torch.float64))
+        sizes = [count, *[width] * layers]
+        pairs = list(itertools.pairwise(sizes))
+        self.gates = nn.ModuleList(nn.Linear(a, b, dtype=torch.float64) for a, b in pairs)
+        self.factors = nn.ModuleList(nn.Linear(a, b, dtype=torch.float64) for a, b in pairs)
+        self.last = nn.Linear(width, states, dtype=torch.float64)
+        nn.init.zeros_(self.last.weight)
+
+    def state(self, u: Tensor) -> Tensor:
+        return self.law.state(u)
+
+    def output(self, c: Tensor) -> Tensor:
+        return self.law.output(c)
+
+    def inputs(self, f: Tensor) -> Tensor:
+        return self.law.inputs(f)
+
+    def read(self, past: Tensor, g: Tensor) -> Tensor:
+        """z, not scaled."""
+        stride, delays = self.law.sizes["stride"], self.law.sizes["delays"]
+        seen = past[..., [(delays - d) * stride for d in range(1, delays + 1)], :].flatten(-2)
+        return torch.cat([seen, torch.einsum("...wr,wk->...kr", g, self.law.basis).flatten(-2)], -1)
+
+    def network(self, z: Tensor) -> Tensor:
+        for gate, factor in zip(self.gates, self.factors, strict=True):
+            z = nn.functional.gelu(gate(z)) * (1 + factor(z))
+        return self.last(z)
+
+    def forward(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
+        z = self.read(past, g) / self.inputs_size
+        return self.law(past, g, i) + self.left * (self.network(z) - self.network(torch.zeros_like(self.inputs_size)))
+
+    def fit(self, past: Tensor, g: Tensor, after: Tensor, times: Tensor) -> None:
+        """Scales from states (n, t, lags, J), inputs (n, t, window, r) and the states after them (n, t, J)."""
+        with torch.no_grad():
+            self.inputs_size.copy_(self.read(past, g).square().mean((0, 1)).sqrt().clamp_min(1e-30))
+            self.left.copy_((self.law(past, g, times) - after).square().mean((0, 1)).sqrt())

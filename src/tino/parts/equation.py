@@ -1,0 +1,130 @@
+"""A law with an equation inside: û_k' = λ_k û_k + b f̂_k + Σ_q a_q D_q F̂_qk, stepped by exponential Runge-Kutta."""
+
+import torch
+from torch import Tensor, nn
+
+from tino.errors import TinoError
+from tino.parts.fourier import Fourier
+from tino.parts.law import Law
+from tino.parts.pointwise import Pointwise
+
+MOST_STEPS = 64
+POWERS = "²³⁴⁵"
+
+
+class EquationLaw(Law):
+    """û(t_i) from û(t_{i-1}): ``steps`` Runge-Kutta steps of fourth order in the integrating factor e^{λ_k t}.
+
+    λ_k is the symbol of the linear terms (1, ∂, ∂², ...), F_q are powers of u up to ``degree`` and, in two or three
+    dimensions, the advection S(w, w) of a vorticity by its own velocity; D_q are 1 and derivatives. Between samples f
+    is the parabola through f_{i-2}, f_{i-1}, f_i, or at the start of a record the line through the last two. A
+    ``network`` of the field adds what these terms leave.
+    """
+
+    kind = "equation"
+    lags, window = 1, 3
+    numbers: Tensor
+
+    def __init__(
+        self, waves: Fourier, length: float, dt: float, steps: int, degree: int, network: Pointwise | None = None
+    ) -> None:
+        if not 1 <= steps <= MOST_STEPS or not 1 <= degree <= 1 + len(POWERS):
+            raise TinoError(f"{steps} inner steps and degree {degree}, expected 1 to {MOST_STEPS}, and 1 to 5")
+        super().__init__(steps=steps, degree=degree)
+        self.waves, self.length, self.dt, self.network = waves, length, dt, network
+        self.axes = "xyz"[: len(waves.axes)]
+        self.names = ["f", *self._linear_names(), *self._product_names()]
+        self.numbers = nn.Parameter(
+            torch.zeros(len(self.names), dtype=torch.float64), requires_grad=network is not None
+        )
+
+    # -- coordinates -----------------------------------------------------------------------------------------
+
+    def state(self, u: Tensor) -> Tensor:
+        return self.waves.state(u)
+
+    def output(self, c: Tensor) -> Tensor:
+        return self.waves.output(c)
+
+    def inputs(self, f: Tensor) -> Tensor:
+        """The waves of f, and a 1: before the record, where all is zero, it says that there was no input."""
+        g = self.waves.state(f)
+        return torch.cat([g, torch.ones_like(g[..., :1])], -1)
+
+    # -- the equation ----------------------------------------------------------------------------------------
+
+    def _linear_names(self) -> list[str]:
+        mirrored = self.waves.sizes["mirrored"]
+        first = [] if mirrored else [f"u_{x}" for x in self.axes]
+        return ["u", *first, "Δu", "ΔΔu"]
+
+    def _product_names(self) -> list[str]:
+        powers = [f"u{POWERS[d - 2]}" for d in range(2, self.sizes["degree"] + 1)]
+        found = [*powers, *[f"Δ({p})" for p in powers]]
+        if not self.waves.sizes["mirrored"]:
+            found += [f"({p})_{x}" for p in powers for x in self.axes]
+        return found + (["v·∇u"] if len(self.axes) > 1 and powers else [])
+
+    def _symbols(self, like: Tensor) -> tuple[list[Tensor], Tensor]:
+        k = [one.to(like) for one in self.waves.wavenumbers(self.length)]
+        return k, sum((one.square() for one in k[1:]), k[0].square())
+
+    def rates(self, numbers: Tensor) -> Tensor:
+        """λ_k, (k,) complex."""
+        k, square = self._symbols(numbers)
+        first = [] if self.waves.sizes["mirrored"] else [1j * one for one in k]
+        terms = [torch.ones_like(square), *first, -square, square.square()]
+        return sum((a * t for a, t in zip(numbers[1:], terms, strict=False)), torch.zeros_like(square) * 1j)
+
+    def right(self, v: Tensor, f: Tensor, numbers: Tensor) -> Tensor:
+        """All but the linear part: b f̂ + Σ_q a_q D_q F̂_q + the network, (..., k)."""
+        total = self.products(v, f, numbers)
+        return total if self.network is None else total + self.network(v, f)
+
+    def products(self, v: Tensor, f: Tensor, numbers: Tensor) -> Tensor:
+        """b f̂ + Σ_q a_q D_q F̂_q, (..., k)."""
+        k, square = self._symbols(numbers)
+        degree, mirrored = self.sizes["degree"], self.waves.sizes["mirrored"]
+        if degree < 2:
+            return numbers[0] * f
+        a = numbers[1 + len(self._linear_names()) :]
+        two = len(self.axes) > 1
+        plane = k[0].square() + k[1].square() if two else square
+        psi = torch.where(plane > 0, 1 / plane, 0.0)
+        fields = torch.stack([v, 1j * k[1] * psi * v, -1j * k[0] * psi * v]) if two else v[None]
+        fields = self.waves.fine(fields)
+        powers = [fields[0] ** d for d in range(2, degree + 1)]
+        spectra = self.waves.back(torch.stack(powers + ([fields[1] * fields[0], fields[2] * fields[0]] if two else [])))
+        n, total = degree - 1, numbers[0] * f
+        outer = [torch.ones_like(square), -square]
+        outer += [] if mirrored else [1j * one for one in k]
+        for d in range(n):
+            factors = [a[d], a[n + d], *[a[2 * n + d * len(k) + x] for x in range(0 if mirrored else len(k))]]
+            total = total + sum((c * o for c, o in zip(factors, outer, strict=True)), 0 * square) * spectra[d]
+        if two:
+            total = total + a[-1] * 1j * (k[0] * spectra[n] + k[1] * spectra[n + 1])
+        return total
+
+    def step(self, past: Tensor, g: Tensor, numbers: Tensor) -> Tensor:
+        """(..., 1, J), (..., 3, J + 1) -> û_i (..., k)."""
+        v = self.waves.waves(past[..., -1, :])
+        older, before, now = (self.waves.waves(g[..., j, :-1]) for j in range(3))
+        older = torch.where(g[..., 0, -1:] > 0, older, 2 * before - now)
+        slope, bend = (now - older) / 2, (now - 2 * before + older) / 2
+        steps, rates = self.sizes["steps"], self.rates(numbers)
+        h = self.dt / steps
+        half = torch.exp(rates * (h / 2))
+        whole = half * half
+        for j in range(steps):
+            q = j / steps
+            f0, f1, f2 = (before + s * slope + s * s * bend for s in (q, q + 0.5 / steps, q + 1 / steps))
+            a = half * v
+            k1 = self.right(v, f0, numbers)
+            k2 = self.right(a + h / 2 * half * k1, f1, numbers)
+            k3 = self.right(a + h / 2 * k2, f1, numbers)
+            k4 = self.right(whole * v + h * half * k3, f2, numbers)
+            v = whole * v + h / 6 * (whole * k1 + 2 * half * (k2 + k3) + k4)
+        return v
+
+    def forward(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
+        return self.waves.real(self.step(past, g, self.numbers))
