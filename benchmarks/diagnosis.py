@@ -1,7 +1,8 @@
 """How often tino.diagnosis is right: false alarms on systems known to be causal and autonomous, power on others.
 
     python benchmarks/diagnosis.py            # 15 minutes on 2 cores -> benchmarks/results/diagnosis.json
-    python benchmarks/diagnosis.py --page     # only write the tables of docs/diagnose.md from it
+    python benchmarks/diagnosis.py --state    # only whether u is the state, 4 minutes -> results/statehood.json
+    python benchmarks/diagnosis.py --page     # only write the tables of docs/diagnose.md from both
 
 The thresholds were set on draws with seed 0; all draws here have seed 1. A trial is a random subset of a pool, so the
 trials of one system share samples.
@@ -35,6 +36,7 @@ from tino.files import write_json, write_text
 from tino.inputs import Uniform
 
 HERE = Path(__file__).parent
+STATES = HERE / "results" / "statehood.json"
 RESULTS, PAGE = HERE / "results" / "diagnosis.json", HERE.parent / "docs" / "diagnose.md"
 SEED = 1
 LARGE = ("heat-triangle", "navier-stokes", "navier-stokes-ic", "advection-diffusion-3d")
@@ -279,14 +281,48 @@ def total_lines(results: dict[str, Any]) -> list[str]:
     return lines
 
 
+def measure_states() -> list[dict[str, Any]]:
+    """For tino's problems: what is said of the state, of 200 samples, of 100, and of 200 with 1 % noise on u."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", tino.TinoWarning)
+    rows = []
+    for name in tino.problem_names():
+        train = 60 if name == "navier-stokes-ic" else 200
+        data = tino.dataset(tino.problem(name), SEED, train, 1, show_progress=False)[0]
+        generator, said = torch.Generator().manual_seed(SEED), []
+        error = 0.01 * data.u.std() * torch.randn(data.u.shape, generator=generator)
+        noisy = dataclasses.replace(data, u=data.u + error)
+        for some in (data, data.take(torch.arange(100)), noisy):
+            found = diagnose(some, SEED, show_progress=False)
+            said.append({"said": found.state.word, **dataclasses.asdict(found.state)})
+        rows.append({"name": name, "found": said})
+        print(f"{name}: {', '.join(one['said'] for one in said)}", flush=True)
+    return rows
+
+
+def state_table(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "| problem | 200 samples | over time steps | left by 1, 2, ... delays | 100 samples | 200, 1 % noise on u |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        full, fewer, noisy = row["found"]
+        left = ", ".join(f"{100 * share:.2g} %" for share in full["left"])
+        clock = " (time given)" if full["timed"] else ""
+        cells = [row["name"], full["said"] + clock, str(full["stride"]), left, fewer["said"], noisy["said"]]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def write_page(results: dict[str, Any]) -> None:
+def write_page(results: dict[str, Any], states: list[dict[str, Any]]) -> None:
     """The tables of docs/diagnose.md, between their marks."""
     text = PAGE.read_text(encoding="utf-8")
-    for mark, lines in {"totals": total_lines(results), "systems": case_table(results)}.items():
+    tables = {"totals": total_lines(results), "systems": case_table(results), "states": state_table(states)}
+    for mark, lines in tables.items():
         begin, end = f"<!-- {mark}: written by benchmarks/diagnosis.py -->", f"<!-- end of {mark} -->"
         before, after = text.split(begin)[0], text.split(end)[1]
         text = f"{before}{begin}\n" + "\n".join(lines) + f"\n{end}{after}"
@@ -295,6 +331,8 @@ def write_page(results: dict[str, Any]) -> None:
 
 def main(arguments: list[str]) -> None:
     if arguments != ["--page"]:
+        write_json(STATES, measure_states())
+    if arguments not in (["--page"], ["--state"]):
         start = time.perf_counter()
         slow = {name: i for i, name in enumerate(reversed(LARGE), 1)}
         order = sorted(cases(), key=lambda case: -slow.get(case.name, 0))  # the slowest first
@@ -309,7 +347,7 @@ def main(arguments: list[str]) -> None:
             "cases": rows,
         }
         write_json(RESULTS, results)
-    write_page(json.loads(RESULTS.read_text(encoding="utf-8")))
+    write_page(*[json.loads(path.read_text(encoding="utf-8")) for path in (RESULTS, STATES)])
 
 
 if __name__ == "__main__":

@@ -67,6 +67,7 @@ def test_the_diagnosis_page_is_the_measured_one():
     text = benchmark.PAGE.read_text(encoding="utf-8")
     for table in (benchmark.total_lines, benchmark.case_table):
         assert "\n".join(table(results)) in text
+    assert "\n".join(benchmark.state_table(json.loads(benchmark.STATES.read_text()))) in text
 
 
 def test_the_results_page_is_the_measured_one():

@@ -48,6 +48,7 @@ def test_duffing_passes_and_its_sines_cannot_show_causality():
     assert found.causal is None
     assert found.model in ("tino", "trtino")
     assert "cannot tell" in str(found)
+    assert found.delays == 2
 
 
 def test_advection_reaction_has_a_clock():
@@ -57,6 +58,8 @@ def test_advection_reaction_has_a_clock():
     assert "so it is        not autonomous" in str(found)
     assert found.model == "tc-spod-don"
     assert found.clock[0] > 0.5
+    assert found.delays == 1  # beside the clock
+    assert "\n  state           u itself     u, f and the time leave" in str(found)
 
 
 def test_fitting_time_has_a_clock_as_printed():
@@ -80,7 +83,7 @@ def test_a_convolution_starts_at_rest():
     assert found.model == "tino"
     assert not found.notes
     _, *lines = str(found).splitlines()
-    labels = ["causal", "autonomous", "starts at rest", "so it is", "begin with"]
+    labels = ["causal", "autonomous", "starts at rest", "state", "so it is", "begin with"]
     assert [line[2:18].strip() for line in lines] == labels
     assert lines[-2] == "  so it is        time-invariant"
     assert lines[-1] == "  begin with      tino"
@@ -259,6 +262,7 @@ def test_units_of_channels_do_not_matter():
     found, same = look(data), look(other)
     for name in ("unexplained", "velocity", "novelty", "history", "initial"):
         assert getattr(same, name) == pytest.approx(getattr(found, name), rel=1e-3, abs=1e-6), name
+    assert same.state.left == pytest.approx(found.state.left, rel=1e-3, abs=1e-6)
 
 
 def test_only_times_that_all_records_have_are_examined():
@@ -269,3 +273,101 @@ def test_only_times_that_all_records_have_are_examined():
     ended = (torch.arange(N_T) >= lengths[:, None])[..., None]
     padded = dataclasses.replace(data, u=torch.where(ended, 1e6, data.u), lengths=lengths)
     assert look(padded) == look(first)
+
+
+def swinging(f: torch.Tensor, cycles: float = 6.0) -> torch.Tensor:
+    """x'' + 4 x' + w² x = f from rest, exactly for an f that is constant between times: x and x' -> (n, t, 2)."""
+    w, step = 2 * math.pi * cycles, 1 / (f.shape[1] - 1)
+    law = torch.tensor([[0.0, 1.0, 0.0], [-(w**2), -4.0, 1.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
+    whole = torch.linalg.matrix_exp(law * step)
+    x, seen = torch.zeros(len(f), 2, dtype=torch.float64), []
+    for f_i in f.unbind(1):
+        seen.append(x)
+        x = torch.cat([x, f_i], 1) @ whole[:2].T
+    return torch.stack(seen, 1)
+
+
+def noisy(u: torch.Tensor, share: float) -> torch.Tensor:
+    return u + share * u.std() * torch.randn(u.shape, generator=torch.Generator().manual_seed(8), dtype=u.dtype)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01])
+def test_the_output_of_a_first_order_system_is_its_state(share):
+    f = noise(50)
+    found = look(own(f, noisy(decaying(f), share)))
+    assert (found.delays, found.state.at_least, found.state.delays_of_f) == (1, False, 1)
+    assert found.state.left[0] < 0.03
+    assert found.record()["delays"] == 1
+    assert "\n  state           u itself     u and f leave" in str(found)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01])
+def test_an_oscillator_s_place_is_half_its_state(share):
+    f = noise(50)
+    found = look(own(f, noisy(swinging(f)[..., :1], share)))
+    assert (found.delays, found.state.at_least) == (2, False)
+    assert found.state.left[0] > 0.1
+    assert found.state.left[1] < (0.03 if share else 1e-3)
+    assert json.loads(json.dumps(found.record()))["state"]["left"] == list(found.state.left)
+    assert "\n  state           2 delays     u and f leave" in str(found)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e4])
+def test_an_oscillator_s_place_and_velocity_are_its_state(factor):
+    f = noise(50)
+    u = swinging(f) * torch.tensor([factor, 1.0])
+    data = dataclasses.replace(own(f, u[..., :1]), u=u.float(), output_channels=channels("u", 2))
+    assert look(data).delays == 1
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_field_of_oscillators_needs_two_delays_or_its_velocity(outputs):
+    """Three points that swing at paces of their own, and on a third of a grid each."""
+    f = noise(50)
+    points = [swinging(f, cycles).repeat_interleave(4, 0).view(50, 4, N_T, 2) for cycles in (3.0, 4.0, 5.0)]
+    field = torch.cat(points, 1).permute(0, 2, 3, 1)[:, :, :outputs]  # (n, t, c, x)
+    data = own(f, field[:, :, 0], tino.Interval(0.0, 1.0, 12))
+    data = dataclasses.replace(data, u=field.flatten(2).float(), output_channels=channels("u", outputs))
+    assert look(data).delays == 3 - outputs
+
+
+def test_noise_can_hide_the_state():
+    f = noise(50)
+    found = look(own(f, noisy(decaying(f), 0.5)))
+    assert found.delays is None
+    assert found.record()["delays"] is None
+    assert "\n  state           cannot tell  " in str(found)
+    assert "noise of u hides the rest" in str(found)
+    pure = look(own(f, torch.randn(f.shape, generator=torch.Generator().manual_seed(7))))
+    assert pure.delays is None
+
+
+def test_an_input_that_arrives_late_is_part_of_the_state():
+    f = noise(50, N_T + 6)
+    found = look(own(f[:, 6:], decaying(f)[:, :-6]))
+    assert found.delays == 1
+    assert found.state.delays_of_f > 1
+    assert "\n  state           u and past f u and f leave" in str(found)
+
+
+def test_the_state_of_a_field_with_a_local_law_is_the_field():
+    """Without powers of u point by point the regression would miss the law, and an earlier u would show it."""
+    found = look(made("allen-cahn", 60, n_t=100, resolution=32))
+    assert found.delays == 1
+
+
+def test_lorenz_needs_three_delays():
+    assert look(made("lorenz", 60, n_t=500)).delays == 3
+
+
+def test_a_field_of_two_values_can_be_diagnosed():
+    """Its square is the same everywhere."""
+    f = noise(50)
+    u = torch.where(decaying(f) > torch.linspace(-1, 1, 5, dtype=torch.float64), 1.0, -1.0)
+    assert look(own(f, u, tino.Interval(0.0, 1.0, 5))).samples == 50
+
+
+def test_strides_count_the_time_steps_of_the_data():
+    f = noise(30, 2000)
+    fast = own(f, decaying(f))
+    assert look(fast).state.stride in (40, 100)

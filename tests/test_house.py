@@ -31,6 +31,8 @@ LINE = [
     "pod",
     "parts",
     "models",
+    "regression",
+    "statehood",
     "diagnosis",
     "training",
     "metrics",
@@ -88,7 +90,15 @@ def test_the_changelog_knows_this_version():
     assert re.search(rf"^## \[{re.escape(tino.__version__)}\]", text, flags=re.MULTILINE)
 
 
-MODEL_FREE = ["operator.py", "certificates.py", "probes.py", "diagnosis.py", "models/store.py", "models/registry.py"]
+MODEL_FREE = [
+    "operator.py",
+    "certificates.py",
+    "probes.py",
+    "diagnosis.py",
+    "statehood.py",
+    "models/store.py",
+    "models/registry.py",
+]
 MODEL_FREE += [f"training/{path.name}" for path in (SOURCE / "training").glob("*.py")]
 
 

@@ -141,7 +141,7 @@ class Generate:
 
 @dataclass(frozen=True)
 class Diagnose:
-    """Test whether a dataset looks causal, autonomous and at rest, and name a model to begin with."""
+    """Test whether data look causal, autonomous and at rest, and whether u is the state; name a model to begin with."""
 
     data: Annotated[Positional[str], arg(metavar="DATA")]
     """A file made by 'tino generate', your own .npz file with arrays f, u and t, or the name of a problem."""
