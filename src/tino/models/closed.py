@@ -11,7 +11,8 @@ from tino.data import Dataset
 from tino.errors import TinoError
 from tino.grids import Interval, Periodic
 from tino.least_squares import RIDGES, NormalEquations
-from tino.models.rollouts import Fitted, Rollouts
+from tino.models.flow import Fitted, Plan
+from tino.models.rollouts import Rollouts
 from tino.parts.coefficients import CoefficientLaw, monomials
 from tino.parts.fourier import Fourier
 from tino.parts.inputs import input_weights, output_weights
@@ -41,7 +42,7 @@ GAIN = 0.5  # a constant term must lower the error to this, where the records st
 
 
 @dataclass(frozen=True)
-class Plan:
+class ClosedForm(Plan):
     """What is asked of a closed form; 0 or empty: chosen on held-out records."""
 
     degree: int = 0  # 1: linear; of products per wavenumber, their order + 1
@@ -49,9 +50,6 @@ class Plan:
     delays: int = 0
     stride: int = 0
     clock: int = 0  # Chebyshev polynomials of the time by which linear terms are multiplied
-
-    kind = "closed form"
-    learning = ()
 
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
         found = search(self, train, show_progress)
@@ -111,7 +109,7 @@ class Search:
         )
 
 
-def search(plan: Plan, train: Dataset, show_progress: bool) -> Search:
+def search(plan: ClosedForm, train: Dataset, show_progress: bool) -> Search:
     """Fit every law that suits the data, and keep the one with the least held-out error."""
     with torch.no_grad(), progress("fitting", _count(plan, train), show_progress) as advance:
         found = Search(Rollouts.of(train), advance)
@@ -125,7 +123,7 @@ def search(plan: Plan, train: Dataset, show_progress: bool) -> Search:
     return found
 
 
-def _count(plan: Plan, train: Dataset) -> int:
+def _count(plan: ClosedForm, train: Dataset) -> int:
     return 20  # TODO
 
 
@@ -138,7 +136,7 @@ def suits_waves(train: Dataset) -> bool:
     return one and isinstance(train.outputs, Periodic | Interval) and train.inputs == train.outputs
 
 
-def try_waves(plan: Plan, found: Search) -> None:
+def try_waves(plan: ClosedForm, found: Search) -> None:
     data, grid = found.rollouts.fitted, found.rollouts.fitted.outputs
     families = [(LOCAL, LocalTerms.over)]
     if len(grid.shape) > 1 and plan.degree != 1:
@@ -240,7 +238,7 @@ def _projection(rows: Tensor, weights: Tensor | None, cut: float) -> tuple[Tenso
     return weights[:, None] * modes.T / size, size * modes / weights
 
 
-def try_coefficients(plan: Plan, found: Search) -> None:
+def try_coefficients(plan: ClosedForm, found: Search) -> None:
     few = found.rollouts.fitted.output_size <= FEW
     for cut in CUTS[-1:] if few else CUTS:
         at = coordinates(found.rollouts.fitted, cut, found.rollouts.from_zero)
@@ -277,7 +275,7 @@ def _cut(data: Dataset, n: int):
     return replace(data.time, stop=data.time.start + (n - 1) * data.time.step, n=n)
 
 
-def families(plan: Plan, found: Search, at: Coordinates) -> Iterator[list[CoefficientLaw]]:
+def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[CoefficientLaw]]:
     """Lists of laws, each a part of the last one, that share one set of normal equations."""
     data, zero = found.rollouts.fitted, found.rollouts.from_zero
     common = {"clock": plan.clock, "times": data.time.n}

@@ -10,7 +10,8 @@ from tino.data import Dataset
 from tino.errors import TinoError
 from tino.least_squares import gauss_newton
 from tino.models.closed import some_rows, suits_waves
-from tino.models.rollouts import Fitted, Rollouts
+from tino.models.flow import Fitted, Plan
+from tino.models.rollouts import Rollouts
 from tino.parts.equation import EquationLaw
 from tino.parts.fourier import Fourier
 from tino.parts.wavenumbers import box_length
@@ -24,14 +25,11 @@ WORSE = 1.05  # a simpler equation may have this much more held-out error
 
 
 @dataclass(frozen=True)
-class EquationPlan:
+class Equation(Plan):
     """What is asked of an equation; 0: chosen on held-out records."""
 
     degree: int = 0
     steps: int = 0  # inner steps from one sample to the next
-
-    kind = "equation"
-    learning = ()
 
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
         return Fitted(stable_equation(self, train, show_progress))
@@ -55,7 +53,7 @@ def _law(train: Dataset, waves: Fourier, steps: int, degree: int) -> EquationLaw
     return EquationLaw(waves, box_length(train.outputs), train.time.step, steps, degree)
 
 
-def stable_equation(plan: EquationPlan, train: Dataset, show_progress: bool) -> EquationLaw:
+def stable_equation(plan: Equation, train: Dataset, show_progress: bool) -> EquationLaw:
     """The degree, the inner steps and the terms with the least error of rolled-out held-out records.
 
     The degree is chosen with STEPS[0] inner steps; then more and fewer inner steps are tried.
@@ -85,7 +83,7 @@ def _simplest(found: dict[tuple[int, int], tuple[float, EquationLaw]]) -> tuple[
     return min(key for key, (error, _) in found.items() if error <= WORSE * least)
 
 
-def best_equation(plan: EquationPlan, train: Dataset, show_progress: bool) -> EquationLaw:
+def best_equation(plan: Equation, train: Dataset, show_progress: bool) -> EquationLaw:
     """The equation of this degree with the least error of single steps; nothing is rolled out."""
     waves = _waves(train)
     law = _law(train, waves, plan.steps or STEPS[0], plan.degree or DEGREES[1])

@@ -1,7 +1,8 @@
 """Flows: operators that step a state. c_i = law(c_{i-1}, ...; f_i, f_{i-1}, ...), u_i = output(c_i), u_0 the start."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import torch
@@ -10,10 +11,8 @@ from torch import Tensor
 from tino.data import Dataset
 from tino.errors import TinoError
 from tino.frame import Frame
-from tino.models.closed import Plan
-from tino.models.equations import EquationPlan
-from tino.models.learned import LearnedPlan
-from tino.operator import Operator, Properties
+from tino.models.registry import model_entry
+from tino.operator import Operator, Properties, Records, Stretches
 from tino.parts.coefficients import CoefficientLaw
 from tino.parts.corrected import CorrectedLaw
 from tino.parts.equation import EquationLaw
@@ -24,16 +23,46 @@ from tino.parts.start import Start
 from tino.parts.warmup import Warmup
 from tino.parts.wavenumbers import WavenumberLaw, box_length
 
-AnyPlan = Plan | EquationPlan | LearnedPlan
-PLANS: dict[str, Any] = {plan.kind: plan for plan in (Plan, EquationPlan, LearnedPlan)}
-
 Memory = tuple[Tensor, Tensor]  # the states (b, lags, J) and the inputs (b, window - 1, r) before
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A law that was found, the fit of its first steps if it needs one, and notes for the user."""
+
+    law: Law
+    warmup: Warmup | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan(ABC):
+    """How a flow finds its law. Its fields are the options of ``tino.build``."""
+
+    @property
+    def learning(self) -> tuple[Records | Stretches, ...]:
+        """What follows the fit; nothing, for a closed form."""
+        return ()
+
+    @abstractmethod
+    def first(self, train: Dataset) -> Law:
+        """A law to stand in for the one that ``fit`` will find."""
+
+    @abstractmethod
+    def fit(self, train: Dataset, show_progress: bool) -> Fitted:
+        """The law, fitted; what is left open is chosen on held-out records."""
+
+    def __call__(self, name: str, train: Dataset) -> "Flow":
+        frame = Frame.of(name, train)
+        if frame.state not in (0, frame.output_size):
+            raise TinoError(f"{name} starts from a field of {frame.output_size} numbers, ic has {frame.state}")
+        return Flow(frame, self, Start.of(train), self.first(train))
 
 
 class Flow(Operator):
     """u_0 = start, then a law of the state: causal, and autonomous unless the law has a clock."""
 
-    def __init__(self, frame: Frame, plan: AnyPlan, start: Start, law: Law, warmup: Warmup | None = None) -> None:
+    def __init__(self, frame: Frame, plan: Plan, start: Start, law: Law, warmup: Warmup | None = None) -> None:
         super().__init__()
         self.frame, self.plan, self.start_part, self.law, self.warmup = frame, plan, start, law, warmup
         self.learning, self.notes = plan.learning, ()
@@ -102,13 +131,16 @@ class Flow(Operator):
 
     def record(self) -> dict[str, Any]:
         warmup = None if self.warmup is None else self.warmup.sizes
-        plan = {"kind": self.plan.kind, **asdict(self.plan)}
-        return {"plan": plan, "start": self.start_part.sizes, "law": _law_record(self.law), "warmup": warmup}
+        return {
+            "plan": asdict(self.plan),
+            "start": self.start_part.sizes,
+            "law": _law_record(self.law),
+            "warmup": warmup,
+        }
 
     @classmethod
     def from_record(cls, frame: Frame, record: Mapping[str, Any]) -> Self:
-        options = dict(record["plan"])
-        plan = PLANS[options.pop("kind")](**options)
+        plan = replace(model_entry(frame.model).builder, **record["plan"])  # pyright: ignore
         warmup = None if record["warmup"] is None else Warmup(**record["warmup"])
         return cls(frame, plan, Start(**record["start"]), _law(frame, record["law"]), warmup)
 
@@ -142,16 +174,3 @@ def _law_record(law: Law) -> dict[str, Any]:
     if isinstance(law, EquationLaw):
         record["network"] = None if law.network is None else law.network.sizes
     return record
-
-
-@dataclass(frozen=True)
-class FlowBuilder:
-    """Builds a flow; the plan's fields are its options."""
-
-    plan: AnyPlan
-
-    def __call__(self, name: str, train: Dataset) -> Flow:
-        frame = Frame.of(name, train)
-        if frame.state not in (0, frame.output_size):
-            raise TinoError(f"{name} starts from a field of {frame.output_size} numbers, ic has {frame.state}")
-        return Flow(frame, self.plan, Start.of(train), self.plan.first(train))

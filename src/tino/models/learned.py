@@ -6,9 +6,10 @@ import torch
 
 from tino.data import Dataset
 from tino.errors import TinoError
-from tino.models.closed import Plan, search, suits_waves
-from tino.models.equations import EquationPlan, Pairs, best_equation
-from tino.models.rollouts import Fitted, Rollouts
+from tino.models.closed import ClosedForm, search, suits_waves
+from tino.models.equations import Equation, Pairs, best_equation
+from tino.models.flow import Fitted, Plan
+from tino.models.rollouts import Rollouts
 from tino.operator import Stretches
 from tino.parts.coefficients import CoefficientLaw
 from tino.parts.corrected import CorrectedLaw
@@ -21,7 +22,7 @@ STEPS = 2  # inner steps of an equation with a network
 
 
 @dataclass(frozen=True)
-class LearnedPlan:
+class Learned(Plan):
     """A network of so many layers and units, trained one step ahead, then through ``unroll`` steps."""
 
     width: int = 64
@@ -33,8 +34,6 @@ class LearnedPlan:
     coordinates: str = ""  # pod or waves; empty: waves where the grid has them
     clock: int = 0
 
-    kind = "learned"
-
     @property
     def learning(self) -> tuple[Stretches, ...]:
         return (Stretches(1, share=2.0), Stretches(self.unroll, share=1.0))
@@ -44,15 +43,15 @@ class LearnedPlan:
 
     def first(self, train: Dataset) -> EquationLaw | CorrectedLaw:
         if self.on_waves(train):
-            return self._with_network(EquationPlan(self.degree or 2, self.steps).first(train))
-        law = Plan(degree=1, clock=self.clock).first(train)
+            return self._with_network(Equation(self.degree or 2, self.steps).first(train))
+        law = ClosedForm(degree=1, clock=self.clock).first(train)
         assert isinstance(law, CoefficientLaw)
         return CorrectedLaw(law, self.width, self.layers)
 
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
         if self.on_waves(train):
             return self._fit_equation(train, show_progress)
-        found = search(Plan(self.degree, "pod", clock=self.clock), train, show_progress)
+        found = search(ClosedForm(self.degree, "pod", clock=self.clock), train, show_progress)
         if not isinstance(found.law, CoefficientLaw):
             raise TinoError("a network in coefficients needs a closed form in coefficients")
         law = CorrectedLaw(found.law, self.width, self.layers)
@@ -72,7 +71,7 @@ class LearnedPlan:
 
     def _fit_equation(self, train: Dataset, show_progress: bool) -> Fitted:
         """The equation whose single steps are best, stable or not: training through unrolled steps makes it stable."""
-        plan = EquationPlan(self.degree, self.steps)
+        plan = Equation(self.degree, self.steps)
         law = self._with_network(best_equation(plan, train, show_progress))
         pairs = Pairs.of(law, Rollouts.of(train).fitted)
         assert law.network is not None

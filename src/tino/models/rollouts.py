@@ -19,15 +19,6 @@ Step = Callable[[Tensor, Tensor, int], Tensor]  # states (w, n, lags, J), inputs
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """A law that was found, the fit of its first steps if it needs one, and notes for the user."""
-
-    law: Law
-    warmup: Warmup | None = None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Rollouts:
     """Training records to fit on, and others to roll out. Of one or two records none can be spared."""
 

@@ -2,12 +2,12 @@
 
 from functools import partial
 
-from tino.models.closed import Plan
-from tino.models.equations import EquationPlan
+from tino.models.closed import ClosedForm
+from tino.models.equations import Equation
 from tino.models.family import Family
-from tino.models.flow import Flow, FlowBuilder
+from tino.models.flow import Flow
 from tino.models.fno import Fno, FnoBuilder
-from tino.models.learned import LearnedPlan
+from tino.models.learned import Learned
 from tino.models.registry import Model, Suits, register_model
 from tino.models.separable import Separable
 from tino.models.unet import Unet, UnetBuilder
@@ -55,7 +55,7 @@ _family(
     Suits(True, at_rest=False),
 )
 
-register_model("linear", Model(Flow, FlowBuilder(Plan(degree=1)), "linear flow, in closed form"))
-register_model("polynomial", Model(Flow, FlowBuilder(Plan()), "polynomial flow, in closed form"))
-register_model("equation", Model(Flow, FlowBuilder(EquationPlan()), "differential equation fitted through its integrator"))
-register_model("flow-tino", Model(Flow, FlowBuilder(LearnedPlan()), "closed form or equation, and a network for the rest"))
+register_model("linear", Model(Flow, ClosedForm(degree=1), "linear flow, in closed form"))
+register_model("polynomial", Model(Flow, ClosedForm(), "polynomial flow, in closed form"))
+register_model("equation", Model(Flow, Equation(), "differential equation fitted through its integrator"))
+register_model("flow-tino", Model(Flow, Learned(), "closed form or equation, and a network for the rest"))
