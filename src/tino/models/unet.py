@@ -10,17 +10,19 @@ from tino.errors import TinoError
 from tino.frame import Frame
 from tino.models.on_grid import OnGrid, grid_frame
 from tino.operator import Properties
+from tino.parts.spacetime import SpaceTime
 from tino.parts.spectral import PointLinear
 
 
-class Unet(OnGrid):
+class Unet(OnGrid[SpaceTime]):
     """``levels`` halvings and back, two convolutions of width 3 per level, with skips, on the channels (f, ic, t, x).
 
     Each level doubles the features. Axes are padded with zeros to a multiple of 2^levels, and cropped again.
     """
 
     def __init__(self, frame: Frame, *, features: int, levels: int, groups: int, clock: bool) -> None:
-        super().__init__(frame, {"features": features, "levels": levels, "groups": groups, "clock": clock})
+        sizes = {"features": features, "levels": levels, "groups": groups, "clock": clock}
+        super().__init__(frame, sizes, SpaceTime(frame, clock))
         self.levels = levels
         axes, widths = len(self.border.shape), [features * 2**level for level in range(levels + 1)]
         fans_in = [self.border.channels, *widths[:-1]]
