@@ -14,7 +14,7 @@ from tino.parts.spacetime import SpaceTime, box_shape
 from tino.parts.spectral import PointLinear, SpectralConv
 
 
-class Fourier(OnGrid[Border]):
+class FourierLayers(OnGrid[Border]):
     """v_{l+1} = σ(W_l v_l + c_l + F⁻¹(R_l · F v_l)) on the channels of the border, between two maps at each point.
 
     ``padding`` zeros follow the end of each axis, which need not be periodic.
@@ -40,7 +40,7 @@ class Fourier(OnGrid[Border]):
         return self.project(v[(..., *[slice(n) for n in shape])])
 
 
-class Fno(Fourier[SpaceTime]):
+class Fno(FourierLayers[SpaceTime]):
     """The layers on the channels (f, ic, t, x); ``padding`` zeros follow the last time, which is not periodic."""
 
     def __init__(

@@ -48,3 +48,11 @@ def grid_frame(name: str, train: Dataset) -> Frame:
     if frame.state not in (0, frame.output_size):
         raise TinoError(f"{name} takes an initial state on the output points ({frame.output_size}), got {frame.state}")
     return frame
+
+
+def field_frame(name: str, train: Dataset) -> Frame:
+    """The same, for a network that needs space."""
+    frame = grid_frame(name, train)
+    if not frame.outputs.shape:
+        raise TinoError(f"{name} needs outputs in space, {train.name} has time-only outputs")
+    return frame

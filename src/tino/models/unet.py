@@ -6,9 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from tino.data import Dataset
-from tino.errors import TinoError
 from tino.frame import Frame
-from tino.models.on_grid import OnGrid, grid_frame
+from tino.models.on_grid import OnGrid, field_frame
 from tino.operator import Properties
 from tino.parts.spacetime import SpaceTime
 from tino.parts.spectral import PointLinear
@@ -102,9 +101,7 @@ class UnetBuilder:
     clock: bool = True
 
     def __call__(self, name: str, train: Dataset) -> Unet:
-        frame = grid_frame(name, train)
-        if not frame.outputs.shape:
-            raise TinoError(f"{name} needs outputs in space, {train.name} has time-only outputs")
+        frame = field_frame(name, train)
         model = Unet(frame, features=self.features, levels=self.levels, groups=self.groups, clock=self.clock)
         model.border.fit(train)
         return model

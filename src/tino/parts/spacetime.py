@@ -110,6 +110,36 @@ class SpaceTime(Box):
         return self.off_box(u, self.scale_out)
 
 
+class Space(Box):
+    """One step of time: the channels (u_i, f_i, f_{i+1}, x) on space, and t_{i+1} with ``clock``."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.space
+
+    @property
+    def channels(self) -> int:
+        return self.outputs + 2 * self.inputs + len(self.space) + self.clock
+
+    def computed(self) -> dict[str, Tensor]:
+        """x at every point: (axes, *space)."""
+        return {"coordinates": torch.stack(torch.meshgrid(*self.lines(), indexing="ij"))}
+
+    def encode(self, u: Tensor, f: Tensor, i: int | Tensor) -> Tensor:
+        """u_i (b, x), f_i and f_{i+1} (b, 2, m), and i + 1, one number or (b,) -> (b, channels, *space)."""
+        b, ones = len(u), [1] * len(self.space)
+        fields = (self.into_box(u[:, None], self.scale_out), self.into_box(f, self.scale_in))
+        parts = [*(field.flatten(1, 2) for field in fields), self.coordinates.expand(b, *self.coordinates.shape)]
+        if self.clock:
+            t = 2 * torch.as_tensor(i, dtype=u.dtype, device=u.device) / (self.frame.time.n - 1) - 1
+            parts.append(t.view(-1, 1, *ones).expand(b, 1, *self.space))
+        return torch.cat(parts, dim=1)
+
+    def decode(self, v: Tensor, scale: Tensor) -> Tensor:
+        """(b, c, *space) -> (b, c x), each channel times its scale."""
+        return self.off_box(v[:, :, None], scale)[:, 0]
+
+
 def box_shape(grid: Grid) -> tuple[int, ...]:
     """The shape of the box that holds the grid."""
     return (grid.n, grid.n) if isinstance(grid, Triangle) else grid.shape
