@@ -234,6 +234,7 @@ def test_the_record_is_plain(signals):
 DERIVED = {  # from the definitions of the models: causal, autonomous, at rest
     "fno": (False, None, None),
     "unet": (False, None, None),
+    "fno-step": (True, True, False),
     "don": (False, False, False),
     "pod-don": (False, False, False),
     "spod-don": (False, False, False),
@@ -264,7 +265,9 @@ def test_the_reasons_are_the_parts_own(small_data):
         assert f"why: {why} tried: " in " ".join(str(certify(separable(name, train), test)).split())
 
 
-@pytest.mark.parametrize(("problem", "name"), [*PAIRS, ("burgers-0.1", "fno"), ("burgers-0.1", "unet")])
+@pytest.mark.parametrize(
+    ("problem", "name"), [*PAIRS, *[("burgers-0.1", name) for name in ("fno", "unet", "fno-step")]]
+)
 def test_declared_equals_measured(problem, name, small_data):
     train, test = small_data(problem)
     model = tino.build(name, train)

@@ -185,6 +185,12 @@ class Framed(nn.Module):
     def centred(self, ic: Tensor | None) -> Tensor | None:
         return None if ic is None else shifted(ic, self.state_offset, -1)
 
+    def as_output(self, ic: Tensor) -> Tensor:
+        """An initial state that is u(T_0), from without its own offset to without that of the outputs."""
+        state, output = (0.0 if offset is None else offset for offset in (self.state_offset, self.output_offset))
+        by = state - output  # first, so that ic loses no digits
+        return shifted(ic, by, 1) if isinstance(by, Tensor) else ic
+
     def with_offset(self, u: Tensor) -> Tensor:
         return shifted(u, self.output_offset, 1)
 

@@ -282,8 +282,9 @@ def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[
     few = at.states <= FEW
     sources = at.to_input.shape[1]
 
-    def law(delays: int, stride: int, degree: int, products: int, constant: bool, moments: int) -> CoefficientLaw:
-        cross = 0 if degree < 2 else (moments if few else 1)
+    def law(
+        delays: int, stride: int, degree: int, products: int, constant: bool, moments: int, cross: int = 0
+    ) -> CoefficientLaw:
         sizes = {"delays": delays, "stride": stride, "moments": moments, "products": products, "degree": degree}
         return at.law(data, **sizes, cross=cross, constant=constant, **common)
 
@@ -301,8 +302,10 @@ def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[
             degrees = [plan.degree] if plan.degree else range(1, 6)
             fits = [d for d in degrees if monomials(p * at.states, d) + 4 * p * sources <= TERMS]
             for constant in constants:
-                yield [law(p, s, degree, at.states, constant, 4) for degree in fits]
+                yield [law(p, s, degree, at.states, constant, 4, 4 if degree > 1 else 0) for degree in fits]
         return
     counts = sorted({min(k, at.states) for k in PRODUCTS})
     for constant in constants:
         yield [law(1, 1, 1, 0, constant, 2), *[law(1, 1, 2, k, constant, 2) for k in counts]]
+        if at.states * (at.states + sources) < TERMS:
+            yield [law(1, 1, 2, at.states, constant, 2, cross=1)]

@@ -70,7 +70,7 @@ class Flow(Operator):
     # -- step by step --------------------------------------------------------------------------------------
 
     def rest(self, b: int, ic: Tensor | None) -> Memory:
-        c = self.law.state(self.start_part(b, ic))
+        c = self.law.state(self.start_part(b, None if ic is None else self.as_output(ic)))
         sources = self.law.inputs(c.new_zeros(1, self.frame.input_size)).shape[-1]
         return c[:, None].expand(-1, self.law.lags, -1), c.new_zeros(b, self.law.window - 1, sources)
 

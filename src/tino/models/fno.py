@@ -2,22 +2,46 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
 from tino.data import Dataset
 from tino.frame import Frame
-from tino.models.on_grid import OnGrid, grid_frame
+from tino.models.on_grid import Border, OnGrid, grid_frame
 from tino.operator import Properties
-from tino.parts.spacetime import box_shape
+from tino.parts.spacetime import SpaceTime, box_shape
 from tino.parts.spectral import PointLinear, SpectralConv
 
 
-class Fno(OnGrid):
-    """v_{l+1} = σ(W_l v_l + c_l + F⁻¹(R_l · F v_l)) on the channels (f, ic, t, x).
+class FourierLayers(OnGrid[Border]):
+    """v_{l+1} = σ(W_l v_l + c_l + F⁻¹(R_l · F v_l)) on the channels of the border, between two maps at each point.
 
-    ``padding`` zeros follow the last time, which is not periodic.
+    ``padding`` zeros follow the end of each axis, which need not be periodic.
     """
+
+    def __init__(self, frame: Frame, sizes: dict[str, Any], border: Border, padding: Sequence[int]) -> None:
+        super().__init__(frame, sizes, border)
+        self.padding = tuple(padding)
+        width, layers, projection = (sizes[name] for name in ("width", "layers", "projection"))
+        shape = tuple(n + zeros for n, zeros in zip(border.shape, padding, strict=True))
+        self.lift = PointLinear(border.channels, width)
+        self.spectral = nn.ModuleList(SpectralConv(width, shape, tuple(sizes["modes"])) for _ in range(layers))
+        self.local = nn.ModuleList(PointLinear(width, width) for _ in range(layers))
+        self.project = nn.Sequential(PointLinear(width, projection), nn.GELU(), PointLinear(projection, border.outputs))
+
+    def through(self, v: Tensor) -> Tensor:
+        """(b, channels, *shape) -> (b, outputs, *shape)."""
+        shape = v.shape[2:]
+        v = nn.functional.pad(self.lift(v), [side for zeros in reversed(self.padding) for side in (0, zeros)])
+        for i, (spectral, local) in enumerate(zip(self.spectral, self.local, strict=True)):
+            v = spectral(v) + local(v)
+            v = nn.functional.gelu(v) if i < len(self.local) - 1 else v
+        return self.project(v[(..., *[slice(n) for n in shape])])
+
+
+class Fno(FourierLayers[SpaceTime]):
+    """The layers on the channels (f, ic, t, x); ``padding`` zeros follow the last time, which is not periodic."""
 
     def __init__(
         self,
@@ -30,16 +54,10 @@ class Fno(OnGrid):
         padding: int,
         clock: bool,
     ) -> None:
-        sizes = {"width": width, "modes": list(modes), "layers": layers, "projection": projection}
-        super().__init__(frame, {**sizes, "padding": padding, "clock": clock})
-        self.padding = padding
-        n_t, *shape = self.border.shape
-        self.lift = PointLinear(self.border.channels, width)
-        self.spectral = nn.ModuleList(SpectralConv(width, (n_t + padding, *shape), tuple(modes)) for _ in range(layers))
-        self.local = nn.ModuleList(PointLinear(width, width) for _ in range(layers))
-        self.project = nn.Sequential(
-            PointLinear(width, projection), nn.GELU(), PointLinear(projection, self.border.outputs)
-        )
+        sizes: dict[str, Any] = {"width": width, "modes": list(modes), "layers": layers, "projection": projection}
+        sizes |= {"padding": padding, "clock": clock}
+        border = SpaceTime(frame, clock)
+        super().__init__(frame, sizes, border, (padding, *[0] * len(border.space)))
 
     @property
     def properties(self) -> Properties:
@@ -48,13 +66,7 @@ class Fno(OnGrid):
     def forward(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
         """f (b, t, m), ic (b, x) -> u (b, t, x)."""
         self.check_shapes(f, ic)
-        n_t = f.shape[1]
-        v = self.lift(self.border.encode(f, ic))  # (b, c, t, ...)
-        v = nn.functional.pad(v, [0, 0] * (v.ndim - 3) + [0, self.padding])
-        for i, (spectral, local) in enumerate(zip(self.spectral, self.local, strict=True)):
-            v = spectral(v) + local(v)
-            v = nn.functional.gelu(v) if i < len(self.local) - 1 else v
-        return self.border.decode(self.project(v[:, :, :n_t]))
+        return self.border.decode(self.through(self.border.encode(f, ic)))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""What the networks on a space-time grid share: their border, their record, and what they require of the data."""
+"""What the networks on a grid share: their border, their record, and what they require of the data."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from torch import Tensor
 
@@ -11,17 +11,18 @@ from tino.frame import Frame
 from tino.grids import Point
 from tino.operator import Operator
 from tino.parts.part import check_sizes
-from tino.parts.spacetime import SpaceTime
+from tino.parts.spacetime import Box
+
+Border = TypeVar("Border", bound=Box)
 
 
-class OnGrid(Operator):
+class OnGrid(Operator, Generic[Border]):
     """An operator that maps channels on the grid to channels on the grid; ``sizes`` are what it was made with."""
 
-    def __init__(self, frame: Frame, sizes: dict[str, Any]) -> None:
+    def __init__(self, frame: Frame, sizes: dict[str, Any], border: Border) -> None:
         check_sizes(self, sizes)
         super().__init__()
-        self.frame, self.sizes = frame, sizes
-        self.border = SpaceTime(frame, sizes["clock"])
+        self.frame, self.sizes, self.border = frame, sizes, border
 
     def normalised(self, u: Tensor) -> Tensor:
         return self.border.normalised(u)
@@ -46,4 +47,12 @@ def grid_frame(name: str, train: Dataset) -> Frame:
     frame = Frame.of(name, train)
     if frame.state not in (0, frame.output_size):
         raise TinoError(f"{name} takes an initial state on the output points ({frame.output_size}), got {frame.state}")
+    return frame
+
+
+def field_frame(name: str, train: Dataset) -> Frame:
+    """The same, for a network that needs space."""
+    frame = grid_frame(name, train)
+    if not frame.outputs.shape:
+        raise TinoError(f"{name} needs outputs in space, {train.name} has time-only outputs")
     return frame

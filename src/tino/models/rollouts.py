@@ -50,7 +50,7 @@ class Rollouts:
     def errors(self, law: Law, step: Step, copies: int, warmup: Warmup | None = None) -> Tensor:
         """The MSEs (w,) of so many copies of the records, which a step treats differently."""
         u = self.held.u.double()
-        c_0 = law.state(self.start(len(u), self.held.ic).double())
+        c_0 = law.state(self.start(len(u), None if self.held.ic is None else u[:, 0]).double())
         g = law.inputs(self.held.f.double())
         windows = torch.cat([g.new_zeros(len(g), law.window - 1, g.shape[2]), g], 1)
         past = c_0[None, :, None].expand(copies, -1, law.lags, -1)

@@ -6,21 +6,22 @@ import torch
 from torch import Tensor, nn
 
 from tino.data import Dataset
-from tino.errors import TinoError
 from tino.frame import Frame
-from tino.models.on_grid import OnGrid, grid_frame
+from tino.models.on_grid import OnGrid, field_frame
 from tino.operator import Properties
+from tino.parts.spacetime import SpaceTime
 from tino.parts.spectral import PointLinear
 
 
-class Unet(OnGrid):
+class Unet(OnGrid[SpaceTime]):
     """``levels`` halvings and back, two convolutions of width 3 per level, with skips, on the channels (f, ic, t, x).
 
     Each level doubles the features. Axes are padded with zeros to a multiple of 2^levels, and cropped again.
     """
 
     def __init__(self, frame: Frame, *, features: int, levels: int, groups: int, clock: bool) -> None:
-        super().__init__(frame, {"features": features, "levels": levels, "groups": groups, "clock": clock})
+        sizes = {"features": features, "levels": levels, "groups": groups, "clock": clock}
+        super().__init__(frame, sizes, SpaceTime(frame, clock))
         self.levels = levels
         axes, widths = len(self.border.shape), [features * 2**level for level in range(levels + 1)]
         fans_in = [self.border.channels, *widths[:-1]]
@@ -100,9 +101,7 @@ class UnetBuilder:
     clock: bool = True
 
     def __call__(self, name: str, train: Dataset) -> Unet:
-        frame = grid_frame(name, train)
-        if not frame.outputs.shape:
-            raise TinoError(f"{name} needs outputs in space, {train.name} has time-only outputs")
+        frame = field_frame(name, train)
         model = Unet(frame, features=self.features, levels=self.levels, groups=self.groups, clock=self.clock)
         model.border.fit(train)
         return model

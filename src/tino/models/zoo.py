@@ -7,6 +7,7 @@ from tino.models.equations import Equation
 from tino.models.family import Family
 from tino.models.flow import Flow
 from tino.models.fno import Fno, FnoBuilder
+from tino.models.fno_step import FnoStep, FnoStepBuilder
 from tino.models.learned import Learned
 from tino.models.registry import Model, Suits, register_model
 from tino.models.separable import Separable
@@ -19,6 +20,7 @@ TWO_GRIDS = tuple(Suits(space, causal=False, one_grid=False) for space in (True,
 
 register_model("fno", Model(Fno, FnoBuilder(), "Fourier neural operator", "section FNO", suits=ONE_GRID))
 register_model("unet", Model(Unet, UnetBuilder(), "U-Net on space-time", "section Numerical Tests"))
+register_model("fno-step", Model(FnoStep, FnoStepBuilder(), "FNO on space, one step of time after another"))
 
 
 def _family(name: str, built: Family, title: str, equation: str, *suits: Suits) -> None:
