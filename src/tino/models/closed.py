@@ -56,10 +56,14 @@ class ClosedForm(Plan):
         assert found.law is not None
         return Fitted(found.law, found.warmup, found.notes)
 
-    def first(self, train: Dataset) -> LeastSquaresLaw:
-        """A law without terms, in place of the one that a fit will choose."""
-        clock = {"clock": self.clock, "times": train.time.n}
-        return CoefficientLaw(train.output_size, train.input_size, 1, 1, 1, 1, 0, 0, 1, 0, constant=False, **clock)
+    def first(self, train: Dataset) -> CoefficientLaw:
+        """A state that stays as it is."""
+        at = coordinates(train, CUTS[0], zero=True)
+        sizes = {"delays": 1, "stride": 1, "moments": 0, "products": 0, "degree": 1, "cross": 0, "constant": False}
+        law = at.law(train, **sizes, clock=self.clock, times=train.time.n)
+        every = max(1, self.clock)  # the first of the clock's polynomials is 1
+        law.weights.data[torch.arange(at.states) * every, torch.arange(at.states)] = 1.0
+        return law
 
 
 @dataclass
@@ -199,7 +203,8 @@ def some_rows(values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Coordinates:
-    """The outputs' middle (x,), and matrices to their coefficients (x, J) and back, and to the inputs' (m, r)."""
+    """The outputs' middle (x,), empty if they are not centred, and matrices to their coefficients (x, J) and back, and
+    to the inputs' (m, r)."""
 
     middle: Tensor
     to_state: Tensor
@@ -212,7 +217,7 @@ class Coordinates:
 
     def law(self, data: Dataset, **sizes: int | bool) -> CoefficientLaw:
         shape = (data.output_size, data.input_size, self.states, self.to_input.shape[1])
-        law = CoefficientLaw(*shape, **sizes)  # pyright: ignore
+        law = CoefficientLaw(*shape, **sizes, centred=len(self.middle) > 0)  # pyright: ignore
         for name in ("middle", "to_state", "to_output", "to_input"):
             getattr(law, name).data.copy_(getattr(self, name))
         return law
@@ -224,8 +229,8 @@ def coordinates(data: Dataset, cut: float, zero: bool) -> Coordinates:
     Few outputs that do not start at zero are centred, so that high powers stay well conditioned.
     """
     rows = some_rows(data.u)
-    middle = rows.mean(0) if rows.shape[1] <= FEW and not zero else torch.zeros_like(rows[0])
-    to_state, to_output = _projection(rows - middle, output_weights(data), cut)
+    middle = rows.mean(0) if rows.shape[1] <= FEW and not zero else rows[0, :0]
+    to_state, to_output = _projection(rows - middle if len(middle) else rows, output_weights(data), cut)
     return Coordinates(middle, to_state, to_output, _projection(some_rows(data.f), input_weights(data), INPUT_CUT)[0])
 
 

@@ -21,6 +21,7 @@ CUT, OVER = 1e-7, 1.5  # of the waves, and points for products: squares do not a
 DEGREES, STEPS = (2, 3, 5), (4, 8, 2, 1)
 PAIRS = 3e4  # fitted numbers: pairs of states times waves
 DROP = (0.0, 1e-4, 1e-2)  # of the change of u: terms with less effect are left out, and the rest is fitted again
+STAND_IN = {"f": 0.1, "u": -0.5, "Δu": 0.5}  # before the fit: a state that decays
 WORSE = 1.05  # a simpler equation may have this much more held-out error
 
 
@@ -36,7 +37,10 @@ class Equation(Plan):
 
     def first(self, train: Dataset) -> EquationLaw:
         check_suits(train)
-        return _law(train, _waves(train), self.steps or STEPS[0], self.degree or DEGREES[0])
+        law = _law(train, _waves(train), self.steps or STEPS[0], self.degree or DEGREES[0])
+        for term, number in STAND_IN.items():
+            law.numbers.data[law.names.index(term)] = number
+        return law
 
 
 def check_suits(train: Dataset) -> None:
@@ -50,7 +54,9 @@ def _waves(train: Dataset) -> Fourier:
 
 
 def _law(train: Dataset, waves: Fourier, steps: int, degree: int) -> EquationLaw:
-    return EquationLaw(waves, box_length(train.outputs), train.time.step, steps, degree)
+    law = EquationLaw(waves, box_length(train.outputs), train.time.step, steps, degree)
+    law.scale.copy_(torch.stack([values.double().square().mean().sqrt() for values in (train.u, train.f)]))
+    return law
 
 
 def stable_equation(plan: Equation, train: Dataset, show_progress: bool) -> EquationLaw:
@@ -90,7 +96,6 @@ def best_equation(plan: Equation, train: Dataset, show_progress: bool) -> Equati
     pairs = Pairs.of(law, train)
     with torch.no_grad(), progress("fitting", 1, show_progress) as advance:
         numbers = torch.zeros_like(law.numbers)
-        numbers[0] = 1.0
         every = torch.ones(len(numbers), dtype=torch.bool)
         law.numbers.data.copy_(gauss_newton(lambda x: pairs.residual(law, x), numbers, every)[0])
         advance()
@@ -126,7 +131,6 @@ class Pairs:
 def _pruned(law: EquationLaw, pairs: Pairs, rollouts: Rollouts) -> tuple[float, EquationLaw]:
     """Fitted with all terms, then without those of little effect, as long as the held-out error allows it."""
     numbers = torch.zeros_like(law.numbers)
-    numbers[0] = 1.0
     best, kept = math.inf, numbers
     effects = torch.ones_like(numbers)
     for drop in DROP:

@@ -17,6 +17,7 @@ from tino.parts.coefficients import CoefficientLaw
 from tino.parts.corrected import CorrectedLaw
 from tino.parts.equation import EquationLaw
 from tino.parts.fourier import Fourier
+from tino.parts.inputs import OutputScale, output_weights
 from tino.parts.law import Law, histories
 from tino.parts.pointwise import Pointwise
 from tino.parts.start import Start
@@ -56,14 +57,27 @@ class Plan(ABC):
         frame = Frame.of(name, train)
         if frame.state not in (0, frame.output_size):
             raise TinoError(f"{name} starts from a field of {frame.output_size} numbers, ic has {frame.state}")
-        return Flow(frame, self, Start.of(train), self.first(train))
+        weights = output_weights(train)
+        outputs = None if weights is None else OutputScale(train.output_size)
+        if outputs is not None and weights is not None:
+            outputs.fit(weights)
+        return Flow(frame, self, Start.of(train), self.first(train), outputs=outputs).double()
 
 
 class Flow(Operator):
     """u_0 = start, then a law of the state: causal, and autonomous unless the law has a clock."""
 
-    def __init__(self, frame: Frame, plan: Plan, start: Start, law: Law, warmup: Warmup | None = None) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        plan: Plan,
+        start: Start,
+        law: Law,
+        warmup: Warmup | None = None,
+        outputs: OutputScale | None = None,
+    ) -> None:
         super().__init__()
+        self.outputs = outputs
         self.frame, self.plan, self.start_part, self.law, self.warmup = frame, plan, start, law, warmup
         self.learning, self.notes = plan.learning, ()
 
@@ -105,6 +119,9 @@ class Flow(Operator):
             states.append(c)
         return self.law.output(torch.stack(states, 1))
 
+    def normalised(self, u: Tensor) -> Tensor:
+        return u if self.outputs is None else u / self.outputs.size.to(u)
+
     def observe(self, f: Tensor, u: Tensor) -> Memory:
         past, inputs = histories(self.law, c := self.law.state(u), self.law.inputs(f))
         return torch.cat([past[:, :, 1:], c[:, :, None]], 2), inputs[:, :, 1:]
@@ -130,19 +147,20 @@ class Flow(Operator):
     # -- its record ----------------------------------------------------------------------------------------
 
     def record(self) -> dict[str, Any]:
-        warmup = None if self.warmup is None else self.warmup.sizes
+        parts = {"warmup": self.warmup, "outputs": self.outputs}
         return {
             "plan": asdict(self.plan),
             "start": self.start_part.sizes,
             "law": _law_record(self.law),
-            "warmup": warmup,
+            **{name: None if part is None else part.sizes for name, part in parts.items()},
         }
 
     @classmethod
     def from_record(cls, frame: Frame, record: Mapping[str, Any]) -> Self:
         plan = replace(model_entry(frame.model).builder, **record["plan"])  # pyright: ignore
         warmup = None if record["warmup"] is None else Warmup(**record["warmup"])
-        return cls(frame, plan, Start(**record["start"]), _law(frame, record["law"]), warmup)
+        outputs = None if record["outputs"] is None else OutputScale(**record["outputs"])
+        return cls(frame, plan, Start(**record["start"]), _law(frame, record["law"]), warmup, outputs)
 
 
 def _law(frame: Frame, record: Mapping[str, Any]) -> Law:

@@ -44,9 +44,7 @@ class Learned(Plan):
     def first(self, train: Dataset) -> EquationLaw | CorrectedLaw:
         if self.on_waves(train):
             return self._with_network(Equation(self.degree or 2, self.steps).first(train))
-        law = ClosedForm(degree=1, clock=self.clock).first(train)
-        assert isinstance(law, CoefficientLaw)
-        return CorrectedLaw(law, self.width, self.layers)
+        return CorrectedLaw(ClosedForm(degree=1, clock=self.clock).first(train), self.width, self.layers)
 
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
         if self.on_waves(train):
@@ -67,6 +65,7 @@ class Learned(Plan):
         network = Pointwise(law.waves, law.length, self.width, self.layers, self.filters)
         made = EquationLaw(law.waves, law.length, law.dt, law.sizes["steps"], law.sizes["degree"], network)
         made.numbers.data.copy_(law.numbers.data)
+        made.scale.copy_(law.scale)
         return made
 
     def _fit_equation(self, train: Dataset, show_progress: bool) -> Fitted:

@@ -38,6 +38,7 @@ class CoefficientLaw(LeastSquaresLaw):
         degree: int,
         cross: int,
         constant: bool,
+        centred: bool,
         clock: int,
         times: int,
     ) -> None:
@@ -50,7 +51,7 @@ class CoefficientLaw(LeastSquaresLaw):
         index = torch.tensor(list(self._monomials()), dtype=torch.long).view(-1, max(2, degree))
         self.register_buffer("index", index, persistent=False)
         fixed = {
-            "middle": (outputs,),
+            "middle": (outputs if centred else 0,),
             "to_state": (outputs, states),
             "to_output": (states, outputs),
             "to_input": (inputs, sources),
@@ -68,10 +69,11 @@ class CoefficientLaw(LeastSquaresLaw):
     # -- coordinates -----------------------------------------------------------------------------------------
 
     def state(self, u: Tensor) -> Tensor:
-        return (u - self.middle) @ self.to_state
+        return (u - self.middle if self.sizes["centred"] else u) @ self.to_state
 
     def output(self, c: Tensor) -> Tensor:
-        return c @ self.to_output + self.middle
+        u = c @ self.to_output
+        return u + self.middle if self.sizes["centred"] else u
 
     def inputs(self, f: Tensor) -> Tensor:
         return f @ self.to_input

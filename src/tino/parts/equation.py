@@ -18,12 +18,14 @@ class EquationLaw(Law):
     λ_k is the symbol of the linear terms (1, ∂, ∂², ...), F_q are powers of u up to ``degree`` and, in two or three
     dimensions, the advection S(w, w) of a vorticity by its own velocity; D_q are 1 and derivatives. Between samples f
     is the parabola through f_{i-2}, f_{i-1}, f_i, or at the start of a record the line through the last two. A
-    ``network`` of the field adds what these terms leave.
+    ``network`` of the field adds what these terms leave. ``numbers`` are b, the factors of λ_k, and a_q, in units in
+    which a number of size one matters in one time step.
     """
 
     kind = "equation"
     lags, window = 1, 3
     numbers: Tensor
+    scale: Tensor
 
     def __init__(
         self, waves: Fourier, length: float, dt: float, steps: int, degree: int, network: Pointwise | None = None
@@ -34,6 +36,7 @@ class EquationLaw(Law):
         self.waves, self.length, self.dt, self.network = waves, length, dt, network
         self.axes = "xyz"[: len(waves.axes)]
         self.names = ["f", *self._linear_names(), *self._product_names()]
+        self.register_buffer("scale", torch.ones(2, dtype=torch.float64))  # of u and f
         self.numbers = nn.Parameter(
             torch.zeros(len(self.names), dtype=torch.float64), requires_grad=network is not None
         )
@@ -41,14 +44,14 @@ class EquationLaw(Law):
     # -- coordinates -----------------------------------------------------------------------------------------
 
     def state(self, u: Tensor) -> Tensor:
-        return self.waves.state(u)
+        return self.waves.state(u / self.scale[0])
 
     def output(self, c: Tensor) -> Tensor:
-        return self.waves.output(c)
+        return self.waves.output(c) * self.scale[0]
 
     def inputs(self, f: Tensor) -> Tensor:
         """The waves of f, and a 1: before the record, where all is zero, it says that there was no input."""
-        g = self.waves.state(f)
+        g = self.waves.state(f / self.scale[1])
         return torch.cat([g, torch.ones_like(g[..., :1])], -1)
 
     # -- the equation ----------------------------------------------------------------------------------------
@@ -66,15 +69,37 @@ class EquationLaw(Law):
         return found + (["v·∇u"] if len(self.axes) > 1 and powers else [])
 
     def _symbols(self, like: Tensor) -> tuple[list[Tensor], Tensor]:
+        """k along each axis, over the largest, and |k|²."""
         k = [one.to(like) for one in self.waves.wavenumbers(self.length)]
+        highest = torch.stack(k).abs().max().clamp_min(1e-300)
+        k = [one / highest for one in k]
         return k, sum((one.square() for one in k[1:]), k[0].square())
+
+    def coefficients(self) -> dict[str, float]:
+        """The equation's coefficients by term, in the units of the data."""
+        highest = float(torch.stack(self.waves.wavenumbers(self.length)).abs().max())
+        u, f = self.scale.tolist()
+        found = {}
+        for name, number in zip(self.names, self.numbers.tolist(), strict=True):
+            order = 4 if name.startswith("ΔΔ") else 2 if name.startswith("Δ") else 1 if "_" in name else 0
+            power = next((d for d, sign in enumerate(POWERS, 2) if sign in name), 2 if "v" in name else 1)
+            unit = u / f if name == "f" else u ** (1 - power) / highest**order
+            found[name] = number * unit / self.dt
+        return found
+
+    def equation(self, digits: int = 4) -> str:
+        """u_t = ..., its terms by the size of their numbers."""
+        size = {name: abs(number) for name, number in zip(self.names, self.numbers.tolist(), strict=True)}
+        terms = sorted(((name, a) for name, a in self.coefficients().items() if a), key=lambda one: -size[one[0]])
+        text = " ".join(f"{'-' if a < 0 else '+'} {abs(a):.{digits}g} {name}" for name, a in terms)
+        return f"u_t = {text.removeprefix('+ ')}"
 
     def rates(self, numbers: Tensor) -> Tensor:
         """λ_k, (k,) complex."""
         k, square = self._symbols(numbers)
         first = [] if self.waves.sizes["mirrored"] else [1j * one for one in k]
         terms = [torch.ones_like(square), *first, -square, square.square()]
-        return sum((a * t for a, t in zip(numbers[1:], terms, strict=False)), torch.zeros_like(square) * 1j)
+        return sum((a * t for a, t in zip(numbers[1:], terms, strict=False)), torch.zeros_like(square) * 1j) / self.dt
 
     def right(self, v: Tensor, f: Tensor, numbers: Tensor) -> Tensor:
         """All but the linear part: b f̂ + Σ_q a_q D_q F̂_q + the network, (..., k)."""
@@ -86,7 +111,7 @@ class EquationLaw(Law):
         k, square = self._symbols(numbers)
         degree, mirrored = self.sizes["degree"], self.waves.sizes["mirrored"]
         if degree < 2:
-            return numbers[0] * f
+            return numbers[0] * f / self.dt
         a = numbers[1 + len(self._linear_names()) :]
         two = len(self.axes) > 1
         plane = k[0].square() + k[1].square() if two else square
@@ -95,7 +120,7 @@ class EquationLaw(Law):
         fields = self.waves.fine(fields)
         powers = [fields[0] ** d for d in range(2, degree + 1)]
         spectra = self.waves.back(torch.stack(powers + ([fields[1] * fields[0], fields[2] * fields[0]] if two else [])))
-        n, total = degree - 1, numbers[0] * f
+        n, total = degree - 1, torch.zeros_like(v)
         outer = [torch.ones_like(square), -square]
         outer += [] if mirrored else [1j * one for one in k]
         for d in range(n):
@@ -103,7 +128,7 @@ class EquationLaw(Law):
             total = total + sum((c * o for c, o in zip(factors, outer, strict=True)), 0 * square) * spectra[d]
         if two:
             total = total + a[-1] * 1j * (k[0] * spectra[n] + k[1] * spectra[n + 1])
-        return total
+        return (numbers[0] * f + total) / self.dt
 
     def step(self, past: Tensor, g: Tensor, numbers: Tensor) -> Tensor:
         """(..., 1, J), (..., 3, J + 1) -> û_i (..., k)."""
