@@ -28,22 +28,23 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Records:
-    """f (n, t, m), u (n, t, x) in float64; ``period`` of a line that is periodic, or is so once mirrored."""
+    """f (n, t, m), u (n, t, x) in float64; ``period`` of a box that is periodic, or is so once mirrored."""
 
     f: Array
     u: Array
     dt: float
     period: float = 0.0
     mirrored: bool = False
+    axes: int = 1
 
     @staticmethod
     def of(data: tino.Dataset) -> "Records":
-        period, mirrored = 0.0, False
-        if isinstance(data.outputs, tino.Periodic) and len(data.outputs.shape) == 1:
-            period = data.outputs.length
+        period, mirrored, axes = 0.0, False, 1
+        if isinstance(data.outputs, tino.Periodic):
+            period, axes = data.outputs.length, len(data.outputs.shape)
         elif data.name == "allen-cahn":  # insulated ends; convection breaks the mirror's symmetry
             period, mirrored = 2 * float(data.outputs.points[-1, 0] - data.outputs.points[0, 0]), True
-        return Records(data.f.double().numpy(), data.u.double().numpy(), data.time.step, period, mirrored)
+        return Records(data.f.double().numpy(), data.u.double().numpy(), data.time.step, period, mirrored, axes)
 
     def take(self, samples: slice) -> "Records":
         return replace(self, f=self.f[samples], u=self.u[samples])
@@ -57,7 +58,9 @@ class Records:
         return not self.u[:, 0].any()
 
     def periodic(self, values: Array) -> Array:
-        """Values on the points of one period."""
+        """Values on the points of one period, along each axis."""
+        if self.axes > 1:
+            return values.reshape(*values.shape[:-1], *[round(values.shape[-1] ** (1 / self.axes))] * self.axes)
         return np.concatenate([values, values[..., -2:0:-1]], axis=-1) if self.mirrored else values
 
     def by_delays(self, lags: int, step: Step) -> Rollout:
