@@ -1,7 +1,8 @@
 """Equations of fields on periodic boxes found by pysindy's PDELibrary, and their solution for other inputs.
 
 Space is differentiated spectrally, time by finite differences. A line has the field u and the input f; a plane has the
-vorticity w, its velocities a and b as two more inputs (as in the examples of PDE-FIND), and f.
+vorticity w, its velocities a and b as two more inputs (as in the examples of PDE-FIND), and f. pysindy does not solve
+what it finds in space: that is left to tino's ETDRK4, with f between two times by cubic splines of its samples.
 """
 
 import importlib
