@@ -28,7 +28,7 @@ LINE = [
     "seen",
     "frame",
     "operator",
-    "pod",
+    "pod least_squares",
     "parts",
     "models",
     "regression",

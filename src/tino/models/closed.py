@@ -49,7 +49,7 @@ class ClosedForm(Plan):
     coordinates: str = ""  # pod or waves
     delays: int = 0
     stride: int = 0
-    clock: int = 0  # Chebyshev polynomials of the time by which linear terms are multiplied
+    clock: int = 0  # highest degree of the Chebyshev polynomials of the time that multiply linear terms
 
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
         found = search(self, train, show_progress)
@@ -61,7 +61,7 @@ class ClosedForm(Plan):
         at = coordinates(train, CUTS[0], zero=True)
         sizes = {"delays": 1, "stride": 1, "moments": 0, "products": 0, "degree": 1, "cross": 0, "constant": False}
         law = at.law(train, **sizes, clock=self.clock, times=train.time.n)
-        every = max(1, self.clock)  # the first of the clock's polynomials is 1
+        every = 1 + self.clock  # the first of the clock's polynomials is 1
         law.weights.data[torch.arange(at.states) * every, torch.arange(at.states)] = 1.0
         return law
 

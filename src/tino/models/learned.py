@@ -77,5 +77,5 @@ class Learned(Plan):
         with torch.no_grad():
             rate = float(pairs.residual(law, law.numbers).square().mean().sqrt()) * pairs.change / law.dt
             v = law.waves.waves(pairs.past[:, -1])
-            law.network.fit(v, law.waves.waves(pairs.inputs[:, -1, :-1]), rate)
+            law.network.fit(law.waves, v, law.waves.waves(pairs.inputs[:, -1, :-1]), rate)
         return Fitted(law)

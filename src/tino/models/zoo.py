@@ -5,7 +5,7 @@ from functools import partial
 from tino.models.closed import ClosedForm
 from tino.models.equations import Equation
 from tino.models.family import Family
-from tino.models.flow import Flow
+from tino.models.flow import Flow, Plan
 from tino.models.fno import Fno, FnoBuilder
 from tino.models.fno_step import FnoStep, FnoStepBuilder
 from tino.models.learned import Learned
@@ -57,7 +57,14 @@ _family(
     Suits(True, at_rest=False),
 )
 
-register_model("linear", Model(Flow, ClosedForm(degree=1), "linear flow, in closed form"))
-register_model("polynomial", Model(Flow, ClosedForm(), "polynomial flow, in closed form"))
-register_model("equation", Model(Flow, Equation(), "differential equation fitted through its integrator"))
-register_model("flow-tino", Model(Flow, Learned(), "closed form or equation, and a network for the rest"))
+
+def _flow(name: str, plan: Plan, title: str) -> None:
+    register_model(name, Model(Flow, plan, title))
+
+
+_flow("linear", ClosedForm(degree=1), "linear flow, in closed form")
+_flow("linear-clock", ClosedForm(degree=1, clock=12), "the same, with coefficients that depend on the time")
+_flow("polynomial", ClosedForm(), "polynomial flow, in closed form")
+_flow("polynomial-clock", ClosedForm(clock=12), "the same, with linear terms that depend on the time")
+_flow("equation", Equation(), "differential equation fitted through its integrator")
+_flow("flow-tino", Learned(), "closed form or equation, and a network for the rest")

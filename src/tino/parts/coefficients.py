@@ -20,7 +20,7 @@ class CoefficientLaw(LeastSquaresLaw):
     over the window (0: each by itself). Monomials: every coefficient and moment; products of the first ``products``
     coefficients of each delay up to ``degree``; with ``cross``, those coefficients times the first ``cross`` moments
     and, from degree 3 on, their pairs, and pairs of moments, with half as many. With a ``clock``, the linear terms are
-    multiplied by so many Chebyshev polynomials of the time.
+    multiplied by Chebyshev polynomials of the time up to this degree.
     """
 
     kind = "coefficients"
@@ -91,7 +91,7 @@ class CoefficientLaw(LeastSquaresLaw):
 
     @property
     def terms(self) -> int:
-        return self.linear * max(1, self.sizes["clock"]) + len(self.index)
+        return self.linear * (1 + self.sizes["clock"]) + len(self.index)
 
     def _monomials(self) -> Iterator[list[int]]:
         """The factors of each product, as places in (1, coefficients, moments); 1 fills up."""
@@ -122,7 +122,7 @@ class CoefficientLaw(LeastSquaresLaw):
         one = torch.ones_like(seen[..., :1])
         linear = torch.cat([seen, moments, one[..., : self._one]], -1)
         if clock := self.sizes["clock"]:
-            waves = chebyshev(i, self.sizes["times"], clock, seen).expand(*seen.shape[:-1], clock)
+            waves = chebyshev(i, self.sizes["times"], 1 + clock, seen).expand(*seen.shape[:-1], 1 + clock)
             linear = (linear[..., None] * waves[..., None, :]).flatten(-2)
         if not len(self.index):
             return linear

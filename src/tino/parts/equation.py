@@ -104,7 +104,7 @@ class EquationLaw(Law):
     def right(self, v: Tensor, f: Tensor, numbers: Tensor) -> Tensor:
         """All but the linear part: b f̂ + Σ_q a_q D_q F̂_q + the network, (..., k)."""
         total = self.products(v, f, numbers)
-        return total if self.network is None else total + self.network(v, f)
+        return total if self.network is None else total + self.network(self.waves, v, f)
 
     def products(self, v: Tensor, f: Tensor, numbers: Tensor) -> Tensor:
         """b f̂ + Σ_q a_q D_q F̂_q, (..., k)."""

@@ -17,8 +17,8 @@ HIGHEST = 3  # order
 class WavenumberLaw(LeastSquaresLaw):
     """û_k(i) = Σ_q c_qk F̂_qk, with F_q the terms of ``LocalTerms`` or ``VorticityTerms`` at t_{i-1}, one fit per k.
 
-    The linear terms are û_k(i-1), f̂_k(i-1), f̂_k(i), perhaps a constant; with a ``clock``, times so many Chebyshev
-    polynomials of the time.
+    The linear terms are û_k(i-1), f̂_k(i-1), f̂_k(i), perhaps a constant; with a ``clock``, times Chebyshev polynomials
+    of the time up to this degree.
     """
 
     kind = "wavenumbers"
@@ -57,14 +57,14 @@ class WavenumberLaw(LeastSquaresLaw):
 
     @property
     def terms(self) -> int:
-        return self.linear * max(1, self.sizes["clock"]) + len(self.names)
+        return self.linear * (1 + self.sizes["clock"]) + len(self.names)
 
     def features(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
         """F̂ (..., k, q): complex, or real on an interval."""
         v, before, now = (self.waves.waves(part) for part in (past[..., -1, :], g[..., -2, :], g[..., -1, :]))
         linear = torch.stack([v, before, now, *[torch.ones_like(v)] * int(self.sizes["constant"])], -1)
         if clock := self.sizes["clock"]:
-            waves = chebyshev(i, self.sizes["times"], clock, past).expand(*v.shape[:-1], clock)
+            waves = chebyshev(i, self.sizes["times"], 1 + clock, past).expand(*v.shape[:-1], 1 + clock)
             linear = (linear[..., None] * waves[..., None, None, :]).flatten(-2)
         found = linear
         if self.names:
