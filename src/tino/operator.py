@@ -157,6 +157,11 @@ class Operator(Framed, ABC):
         """The first step. Override it if it differs from the later ones, as in a flow from u_0."""
         return self._step(memory, f_0, 0)
 
+    def restarted(self, memory: Any) -> Any:
+        """The memory of a record that starts now, from the state in this one: past inputs that a step would read are
+        forgotten, as before any record. Override it with ``_first``."""
+        return memory
+
     def _step(self, memory: Any, f_i: Tensor, i: int | Tensor) -> tuple[Any, Tensor]:
         """The memory after i inputs and the next one (b, m) -> the new memory, and u_i (b, x).
 
@@ -224,6 +229,10 @@ class Operator(Framed, ABC):
     def normalisation(self) -> dict[str, Any]:
         """The scales, for people who read the record; the model's own copies are among its weights."""
         return {}
+
+    def readout(self) -> tuple[str, ...]:
+        """What it has learned, in lines that a person can read: an equation, decay rates, poles."""
+        return ()
 
     # -- other times and points ----------------------------------------------------------------------------
 

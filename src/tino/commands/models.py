@@ -93,6 +93,8 @@ class Train:
         print_table([done.result])
         if done.channels:
             print_scores(done.result.scores, done.channels, done.preview().data.output_channels)
+        for line in done.model().readout():
+            say(line)
         say(f"saved in {folder}")
 
 

@@ -128,7 +128,11 @@ def search(plan: ClosedForm, train: Dataset, show_progress: bool) -> Search:
 
 
 def _count(plan: ClosedForm, train: Dataset) -> int:
-    return 20  # TODO
+    """Laws to try, at most."""
+    waves = 2 * len(WAVE_CUTS) * HIGHEST if suits_waves(train) else 0
+    if train.output_size <= FEW:
+        return waves + 2 * (len(LINEAR_DELAYS) if plan.degree == 1 else 5 * len(DELAYS))
+    return waves + len(CUTS) * (len(PRODUCTS) + 2)
 
 
 # -- per wavenumber ------------------------------------------------------------------------------------------

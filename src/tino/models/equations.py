@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from tino.progress import progress
 
 CUT, OVER = 1e-7, 1.5  # of the waves, and points for products: squares do not alias
 DEGREES, STEPS = (2, 3, 5), (4, 8, 2, 1)
-PAIRS = 3e4  # fitted numbers: pairs of states times waves
+PAIRS = 1e4  # fitted numbers: pairs of states times waves
 DROP = (0.0, 1e-4, 1e-2)  # of the change of u: terms with less effect are left out, and the rest is fitted again
 STAND_IN = {"f": 0.1, "u": -0.5, "Δu": 0.5}  # before the fit: a state that decays
 WORSE = 1.05  # a simpler equation may have this much more held-out error
@@ -74,8 +75,13 @@ def stable_equation(plan: Equation, train: Dataset, show_progress: bool) -> Equa
             found[degree, first] = _pruned(_law(train, waves, first, degree), pairs, rollouts)
             advance()
         degree = _simplest(found)[0]
+        active = found[degree, first][1].numbers.data != 0
         for steps in () if plan.steps else STEPS[1:]:
-            found[degree, steps] = _pruned(_law(train, waves, steps, degree), pairs, rollouts)
+            law = _law(train, waves, steps, degree)
+            law.numbers.data.copy_(
+                gauss_newton(partial(pairs.residual, law), found[degree, first][1].numbers, active)[0]
+            )
+            found[degree, steps] = (rollouts.error(law), law)
             advance()
     best = _simplest({key: value for key, value in found.items() if key[0] == degree})
     if not math.isfinite(found[best][0]):
@@ -97,7 +103,7 @@ def best_equation(plan: Equation, train: Dataset, show_progress: bool) -> Equati
     with torch.no_grad(), progress("fitting", 1, show_progress) as advance:
         numbers = torch.zeros_like(law.numbers)
         every = torch.ones(len(numbers), dtype=torch.bool)
-        law.numbers.data.copy_(gauss_newton(lambda x: pairs.residual(law, x), numbers, every)[0])
+        law.numbers.data.copy_(gauss_newton(partial(pairs.residual, law), numbers, every)[0])
         advance()
     return law
 
@@ -135,7 +141,7 @@ def _pruned(law: EquationLaw, pairs: Pairs, rollouts: Rollouts) -> tuple[float, 
     effects = torch.ones_like(numbers)
     for drop in DROP:
         active = effects > drop
-        numbers, _, effects = gauss_newton(lambda x: pairs.residual(law, x), torch.where(active, numbers, 0.0), active)
+        numbers, _, effects = gauss_newton(partial(pairs.residual, law), torch.where(active, numbers, 0.0), active)
         law.numbers.data.copy_(numbers)
         if (error := rollouts.error(law)) <= WORSE * best:
             best, kept = min(error, best), numbers

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tino.data import Dataset
-from tino.errors import TinoError
+from tino.errors import TinoError, of_kind
 from tino.frame import Frame
 from tino.models.registry import model_entry
 from tino.operator import Operator, Properties, Records, Stretches
@@ -79,7 +79,8 @@ class Flow(Operator):
         super().__init__()
         self.outputs = outputs
         self.frame, self.plan, self.start_part, self.law, self.warmup = frame, plan, start, law, warmup
-        self.learning, self.notes = plan.learning, ()
+        self.learning = plan.learning
+        self.notes: tuple[str, ...] = ()
 
     # -- step by step --------------------------------------------------------------------------------------
 
@@ -92,6 +93,9 @@ class Flow(Operator):
         past, before = memory
         inputs = torch.cat([before, self.law.inputs(f_0)[:, None]], 1)[:, 1:]
         return (past, inputs), self.law.output(past[:, -1])
+
+    def restarted(self, memory: Memory) -> Memory:
+        return memory[0], torch.zeros_like(memory[1])
 
     def _step(self, memory: Memory, f_i: Tensor, i: int | Tensor) -> tuple[Memory, Tensor]:
         memory, c = self._advance(memory, self.law.inputs(f_i), i)
@@ -137,6 +141,9 @@ class Flow(Operator):
     def longest(self) -> int | None:
         return None if self.law.properties.autonomous else self.frame.time.n
 
+    def readout(self) -> tuple[str, ...]:
+        return (*self.law.readout(self.frame.time.step), *self.notes)
+
     # -- how it is fitted ----------------------------------------------------------------------------------
 
     def solve(self, train: Dataset, show_progress: bool = False) -> None:
@@ -150,6 +157,7 @@ class Flow(Operator):
         parts = {"warmup": self.warmup, "outputs": self.outputs}
         return {
             "plan": asdict(self.plan),
+            "notes": list(self.notes),
             "start": self.start_part.sizes,
             "law": _law_record(self.law),
             **{name: None if part is None else part.sizes for name, part in parts.items()},
@@ -160,7 +168,9 @@ class Flow(Operator):
         plan = replace(model_entry(frame.model).builder, **record["plan"])  # pyright: ignore
         warmup = None if record["warmup"] is None else Warmup(**record["warmup"])
         outputs = None if record["outputs"] is None else OutputScale(**record["outputs"])
-        return cls(frame, plan, Start(**record["start"]), _law(frame, record["law"]), warmup, outputs)
+        made = cls(frame, plan, Start(**record["start"]), _law(frame, record["law"]), warmup, outputs)
+        made.notes = tuple(of_kind(note, str, "a note") for note in record["notes"])
+        return made
 
 
 def _law(frame: Frame, record: Mapping[str, Any]) -> Law:

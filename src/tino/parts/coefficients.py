@@ -11,6 +11,7 @@ from tino.errors import TinoError
 from tino.parts.law import LeastSquaresLaw, chebyshev, law_properties, window_moments
 
 MOST_TERMS = 20_000
+SHOWN = 6  # terms and poles in a read-out
 
 
 class CoefficientLaw(LeastSquaresLaw):
@@ -148,17 +149,49 @@ class CoefficientLaw(LeastSquaresLaw):
     def growth(self) -> float:
         if self.sizes["clock"]:
             return 0.0
+        return float(self._eigenvalues()[0].abs()) ** (1 / self.sizes["stride"])
+
+    def _eigenvalues(self) -> Tensor:
+        """Of the linear part over a stride, the largest first."""
         blocks = self._blocks()
         size = len(blocks) * blocks.shape[1]
         companion = torch.zeros(size, size, dtype=torch.float64)
         companion[:, : blocks.shape[1]] = blocks.flatten(0, 1).cpu().double()
         companion[: size - blocks.shape[1], blocks.shape[1] :] = torch.eye(size - blocks.shape[1], dtype=torch.float64)
-        return float(torch.linalg.eigvals(companion).abs().max()) ** (1 / self.sizes["stride"])
+        found = torch.linalg.eigvals(companion)
+        return found[found.abs().argsort(descending=True)]
 
     def damp(self) -> None:
         ratio = self.growth() ** self.sizes["stride"]
         powers = ratio ** -torch.arange(1.0, self.sizes["delays"] + 1, dtype=torch.float64)
         self._blocks().mul_(powers[:, None, None])
+
+    def poles(self, dt: float) -> Tensor:
+        """log λ / dt of the linear part, by growing decay: negative real parts decay."""
+        return torch.log(self._eigenvalues()) / (dt * self.sizes["stride"])
+
+    def terms_by_size(self) -> list[tuple[str, float]]:
+        """The terms of a single output and input, the largest first, with their coefficients in the data's units."""
+        s, size, source = self.sizes, float(self.to_output[0, 0]), float(self.to_input[0, 0])
+        states = [f"u(i-{d * s['stride']})" for d in range(1, s["delays"] + 1)]
+        inputs = [f"P{k}[f]" for k in range(self.basis.shape[1])]
+        names, units = ["1", *states, *inputs], [1.0, *[1 / size] * len(states), *[source] * len(inputs)]
+        factors = [*([n] for n in range(1, len(names))), *([[0]] if s["constant"] else []), *self.padded()]
+        found = []
+        for places, weight in zip(factors, self.weights[:, 0].tolist(), strict=True):
+            name = " ".join(names[place] for place in places)
+            found.append((name, weight * size * math.prod(units[place] for place in places), abs(weight)))
+        return [(name, value) for name, value, _ in sorted(found, key=lambda one: -one[2])]
+
+    def readout(self, dt: float) -> tuple[str, ...]:
+        s, lines = self.sizes, ()
+        if s["clock"]:
+            return ()
+        if s["states"] == s["outputs"] == s["inputs"] == s["sources"] == 1 and not s["centred"]:
+            terms = [f"{'-' if a < 0 else '+'} {abs(a):.4g} {name}" for name, a in self.terms_by_size()[:SHOWN]]
+            lines = (f"u(i) = {' '.join(terms).removeprefix('+ ')} + ...",)
+        poles = [f"{z.real:.4g}{z.imag:+.4g}i" if abs(z.imag) > 1e-9 else f"{z.real:.4g}" for z in self.poles(dt)]
+        return (*lines, f"slowest poles of the linear part: {', '.join(poles[:SHOWN])}")
 
     def places(self, larger: "CoefficientLaw") -> tuple[int, ...]:
         """Where this law's terms stand among those of a larger law on the same coordinates."""

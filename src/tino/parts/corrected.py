@@ -62,3 +62,6 @@ class CorrectedLaw(Law):
         with torch.no_grad():
             self.inputs_size.copy_(self.read(past, g).square().mean((0, 1)).sqrt().clamp_min(1e-30))
             self.left.copy_((self.law(past, g, times) - after).square().mean((0, 1)).sqrt())
+
+    def readout(self, dt: float) -> tuple[str, ...]:
+        return (*self.law.readout(dt), "and a network for what this leaves")

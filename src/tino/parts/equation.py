@@ -101,34 +101,34 @@ class EquationLaw(Law):
         terms = [torch.ones_like(square), *first, -square, square.square()]
         return sum((a * t for a, t in zip(numbers[1:], terms, strict=False)), torch.zeros_like(square) * 1j) / self.dt
 
-    def right(self, v: Tensor, f: Tensor, numbers: Tensor) -> Tensor:
-        """All but the linear part: b f̂ + Σ_q a_q D_q F̂_q + the network, (..., k)."""
-        total = self.products(v, f, numbers)
-        return total if self.network is None else total + self.network(self.waves, v, f)
-
-    def products(self, v: Tensor, f: Tensor, numbers: Tensor) -> Tensor:
-        """b f̂ + Σ_q a_q D_q F̂_q, (..., k)."""
+    def multipliers(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """Of û_k, to the fields that products need (n, k), and of the products' spectra, to their sum (q, k)."""
         k, square = self._symbols(numbers)
-        degree, mirrored = self.sizes["degree"], self.waves.sizes["mirrored"]
-        if degree < 2:
-            return numbers[0] * f / self.dt
-        a = numbers[1 + len(self._linear_names()) :]
-        two = len(self.axes) > 1
-        plane = k[0].square() + k[1].square() if two else square
-        psi = torch.where(plane > 0, 1 / plane, 0.0)
-        fields = torch.stack([v, 1j * k[1] * psi * v, -1j * k[0] * psi * v]) if two else v[None]
-        fields = self.waves.fine(fields)
-        powers = [fields[0] ** d for d in range(2, degree + 1)]
-        spectra = self.waves.back(torch.stack(powers + ([fields[1] * fields[0], fields[2] * fields[0]] if two else [])))
-        n, total = degree - 1, torch.zeros_like(v)
-        outer = [torch.ones_like(square), -square]
-        outer += [] if mirrored else [1j * one for one in k]
+        n, a = self.sizes["degree"] - 1, numbers[1 + len(self._linear_names()) :]
+        fields, outer = [torch.ones_like(square) + 0j], [torch.ones_like(square) + 0j, -square + 0j]
+        outer += [] if self.waves.sizes["mirrored"] else [1j * one for one in k]
+        found = []
         for d in range(n):
-            factors = [a[d], a[n + d], *[a[2 * n + d * len(k) + x] for x in range(0 if mirrored else len(k))]]
-            total = total + sum((c * o for c, o in zip(factors, outer, strict=True)), 0 * square) * spectra[d]
-        if two:
-            total = total + a[-1] * 1j * (k[0] * spectra[n] + k[1] * spectra[n + 1])
-        return (numbers[0] * f + total) / self.dt
+            factors = [a[d], a[n + d], *[a[2 * n + d * len(k) + x] for x in range(len(outer) - 2)]]
+            found.append(sum((c * o for c, o in zip(factors, outer, strict=True)), 0 * square))
+        if len(k) > 1 and n:
+            plane = k[0].square() + k[1].square()
+            psi = torch.where(plane > 0, 1 / plane, 0.0)
+            fields += [1j * k[1] * psi, -1j * k[0] * psi]
+            found += [a[-1] * 1j * k[0], a[-1] * 1j * k[1]]
+        return torch.stack(fields), torch.stack(found) if found else fields[0][None, :0]
+
+    def right(self, v: Tensor, f: Tensor, b: Tensor, multipliers: tuple[Tensor, Tensor]) -> Tensor:
+        """All but the linear part: b f̂ + Σ_q a_q D_q F̂_q + the network, (..., k)."""
+        total, (of_fields, of_products) = b * f, multipliers
+        if self.sizes["degree"] > 1:
+            shape = (-1, *[1] * (v.ndim - 1), v.shape[-1])
+            u = self.waves.fine(of_fields.view(shape) * v)
+            powers = [u[0] ** d for d in range(2, self.sizes["degree"] + 1)]
+            spectra = self.waves.back(torch.stack([*powers, *(part * u[0] for part in u[1:])]))
+            total = total + (of_products.view(shape) * spectra).sum(0)
+        total = total / self.dt
+        return total if self.network is None else total + self.network(self.waves, v, f)
 
     def step(self, past: Tensor, g: Tensor, numbers: Tensor) -> Tensor:
         """(..., 1, J), (..., 3, J + 1) -> û_i (..., k)."""
@@ -140,16 +140,20 @@ class EquationLaw(Law):
         h = self.dt / steps
         half = torch.exp(rates * (h / 2))
         whole = half * half
+        others = (numbers[0], self.multipliers(numbers))
         for j in range(steps):
             q = j / steps
             f0, f1, f2 = (before + s * slope + s * s * bend for s in (q, q + 0.5 / steps, q + 1 / steps))
             a = half * v
-            k1 = self.right(v, f0, numbers)
-            k2 = self.right(a + h / 2 * half * k1, f1, numbers)
-            k3 = self.right(a + h / 2 * k2, f1, numbers)
-            k4 = self.right(whole * v + h * half * k3, f2, numbers)
+            k1 = self.right(v, f0, *others)
+            k2 = self.right(a + h / 2 * half * k1, f1, *others)
+            k3 = self.right(a + h / 2 * k2, f1, *others)
+            k4 = self.right(whole * v + h * half * k3, f2, *others)
             v = whole * v + h / 6 * (whole * k1 + 2 * half * (k2 + k3) + k4)
         return v
 
     def forward(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
         return self.waves.real(self.step(past, g, self.numbers))
+
+    def readout(self, dt: float) -> tuple[str, ...]:
+        return (self.equation() + (" + a network" if self.network is not None else ""),)

@@ -1,6 +1,7 @@
 """Fourier coordinates of a field on a periodic box or, mirrored at its ends, on an interval."""
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ class Fourier(Part):
             raise TinoError(f"fields of shape {shape} on {fine} points cannot be expanded in waves")
         self.full = [2 * n - 2 for n in shape] if mirrored else list(shape)
         self.axes = tuple(range(-len(shape), 0))
+        self._known: dict[Any, Tensor] = {}  # by points
         self.register_buffer("kept", torch.zeros(waves, len(shape), dtype=torch.long))  # k along each axis
 
     @property
@@ -91,11 +93,14 @@ class Fourier(Part):
 
     def _places(self, points: list[int]) -> Tensor:
         """Where the kept coefficients lie in a flattened half spectrum of so many points."""
-        place = torch.zeros_like(self.kept[:, 0])
-        for a, n in enumerate(points):
-            last = a == len(points) - 1
-            place = place * (n // 2 + 1 if last else n) + (self.kept[:, a] if last else self.kept[:, a] % n)
-        return place
+        key = (tuple(points), self.kept._version, self.kept.device)
+        if key not in self._known:
+            place = torch.zeros_like(self.kept[:, 0])
+            for a, n in enumerate(points):
+                last = a == len(points) - 1
+                place = place * (n // 2 + 1 if last else n) + (self.kept[:, a] if last else self.kept[:, a] % n)
+            self._known[key] = place
+        return self._known[key]
 
     @staticmethod
     def of(grid: Grid, u: Tensor, cut: float, over: float) -> "Fourier":

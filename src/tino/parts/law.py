@@ -35,6 +35,10 @@ class Law(Part):
     def forward(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
         """The states before (b, lags, J) and the inputs (b, window, r), oldest first -> c_i (b, J)."""
 
+    def readout(self, dt: float) -> tuple[str, ...]:
+        """What it says about the system, in lines that a person can read; dt is the time step."""
+        return ()
+
 
 class LeastSquaresLaw(Law):
     """A law that is linear in its factors: c_i = Σ_q w_q φ_q."""

@@ -12,6 +12,7 @@ from tino.parts.law import LeastSquaresLaw, chebyshev, law_properties
 
 LOCAL, VORTICITY = 0, 1  # families of terms
 HIGHEST = 3  # order
+SHOWN = 4  # decay rates in a read-out
 
 
 class WavenumberLaw(LeastSquaresLaw):
@@ -91,6 +92,18 @@ class WavenumberLaw(LeastSquaresLaw):
     def _factors(self) -> Tensor:
         own = self.weights.data[:, 0]
         return own.abs() if self.real else torch.linalg.vector_norm(own, dim=-1)
+
+    def rates(self, dt: float) -> list[tuple[float, float]]:
+        """|k| in radians and the rate at which û_k decays, -log|c| / dt, by growing |k|."""
+        k = torch.stack(self.waves.wavenumbers(self.length)).square().sum(0).sqrt()
+        rates = -self._factors().clamp_min(1e-300).log() / dt
+        return sorted(zip(k.tolist(), rates.tolist(), strict=True))
+
+    def readout(self, dt: float) -> tuple[str, ...]:
+        if self.sizes["clock"]:
+            return ()
+        first = [f"{rate:.4g} at |k| = {k:.4g}" for k, rate in self.rates(dt)[:SHOWN]]
+        return (f"decay rates: {', '.join(first)}",)
 
 
 class LocalTerms:
