@@ -60,11 +60,10 @@ class Fourier(Part):
 
     def waves(self, c: Tensor) -> Tensor:
         """The complex coefficients (..., k) of a state (..., J)."""
-        return (
-            torch.complex(c, torch.zeros_like(c))
-            if self.sizes["mirrored"]
-            else torch.view_as_complex(c.unflatten(-1, (-1, 2)).contiguous())
-        )
+        if self.sizes["mirrored"]:
+            return torch.complex(c, torch.zeros_like(c))
+        real, imaginary = c.unflatten(-1, (-1, 2)).unbind(-1)
+        return torch.complex(real, imaginary)
 
     # -- products --------------------------------------------------------------------------------------------
 
