@@ -247,10 +247,12 @@ DERIVED = {  # from the definitions of the models: causal, autonomous, at rest
     "trtino": (True, False, False),
     "spod-trtino": (True, False, False),
 }
+# whether these are at rest depends on where the data start: tests/test_flows.py
+FLOWS = {"linear", "linear-clock", "polynomial", "polynomial-clock", "equation", "flow-tino"}
 
 
 def test_every_model_has_a_row_above():
-    assert set(DERIVED) == set(tino.MODELS)
+    assert set(DERIVED) | FLOWS == set(tino.MODELS)
 
 
 def test_the_reasons_are_the_parts_own(small_data):
@@ -322,7 +324,15 @@ def test_noise_finds_what_typical_inputs_hide():
 
 def test_answers_that_are_not_finite_are_refused(signals):
     with pytest.raises(tino.TinoError, match="returns NaN"):
-        certify(Fragile(), signals.clamp(-1, 1))
+        certify(Fragile(), 2 * signals)
+
+
+def test_noise_that_overflows_is_made_smaller_and_noted(signals):
+    answer = certify(Fragile(), signals.clamp(-1, 1))
+    assert answer.causal
+    assert 1e-2 in answer.sizes
+    assert {1.0, 10.0, 100.0} <= set(answer.overflows)
+    assert any(note.startswith("not finite") for note in answer.notes)
 
 
 class LateRiser(nn.Module):

@@ -77,8 +77,10 @@ class Certificate:
         ]
         if self.states == ("left out",):
             found.append("it takes an initial state, which was left out: others may change what was measured")
-        if self.overflows:
-            found.append(f"not finite, so not measured, at {_times(self.overflows)} the largest input")
+        if never := [size for size in self.overflows if size not in self.sizes]:
+            found.append(f"not finite, so not measured, at {_times(never)} the largest input")
+        if some := [size for size in self.overflows if size in self.sizes]:
+            found.append(f"not finite for some inputs of {_times(some)} the largest: measured on the others")
         return tuple(found)
 
     @property

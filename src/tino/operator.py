@@ -158,8 +158,10 @@ class Operator(Framed, ABC):
         return self._step(memory, f_0, 0)
 
     def restarted(self, memory: Any) -> Any:
-        """The memory of a record that starts now, from the state in this one: past inputs that a step would read are
-        forgotten, as before any record. Override it with ``_first``."""
+        """The memory of a record that starts now, from the state in this one.
+
+        A flow overrides it: past inputs that a step would read are forgotten, as before any record.
+        """
         return memory
 
     def _step(self, memory: Any, f_i: Tensor, i: int | Tensor) -> tuple[Any, Tensor]:

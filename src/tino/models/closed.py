@@ -13,7 +13,7 @@ from tino.grids import Interval, Periodic
 from tino.least_squares import RIDGES, NormalEquations
 from tino.models.flow import Fitted, Plan
 from tino.models.rollouts import Rollouts
-from tino.parts.coefficients import CoefficientLaw, monomials
+from tino.parts.coefficients import CoefficientLaw, terms
 from tino.parts.fourier import Fourier
 from tino.parts.inputs import input_weights, output_weights
 from tino.parts.law import LeastSquaresLaw, histories
@@ -37,7 +37,7 @@ GOOD = (
 DELAYS = ((1, 1), (2, 1), (3, 1), (5, 8), (6, 7))  # of hidden states, and their strides
 LINEAR_DELAYS = (1, 2, 3, 5, 10, 20, 30, 60, 120)
 PRODUCTS = (15, 30, 45)  # of many coefficients, so many enter products
-WARMUP_MOMENTS = 5
+MOMENTS, WARMUP_MOMENTS = 4, 5  # of the inputs in a window
 GAIN = 0.5  # a constant term must lower the error to this, where the records start at zero
 
 
@@ -156,11 +156,11 @@ def try_waves(plan: ClosedForm, found: Search) -> None:
             waves = Fourier.of(grid, some_rows(data.u), cut, over)
             sizes = {"clock": plan.clock, "times": data.time.n, "constant": not found.rollouts.from_zero}
             largest = WavenumberLaw(waves, box_length(grid), family, highest, **sizes)
-            cost = math.prod(waves.sizes["fine"]) * largest.terms
+            cost = math.prod(waves.sizes["fine"]) * largest.count
             equations = fit(largest, data, rows=round(WORK[1] / cost))
             for order in range(0 if family == LOCAL else 1, highest + 1):
                 law = WavenumberLaw(waves, box_length(grid), family, order, **sizes)
-                found.offer(law, equations, tuple(range(law.terms)))
+                found.offer(law, equations, tuple(range(law.count)))
 
 
 def fit(law: LeastSquaresLaw, data: Dataset, rows: int, first: int = 1) -> NormalEquations:
@@ -258,7 +258,7 @@ def try_coefficients(plan: ClosedForm, found: Search) -> None:
             made = warmup(largest, found.rollouts.fitted) if needs_warmup(largest, found) else None
             if needs_warmup(largest, found) and made is None:
                 continue
-            rows = max(ROWS * largest.terms, round(WORK[0] / largest.terms**2))
+            rows = max(ROWS * largest.count, round(WORK[0] / largest.count**2))
             equations = fit(largest, found.rollouts.fitted, rows, first=largest.lags if made else 1)
             for law in laws:
                 found.offer(law, equations, law.places(largest), made)
@@ -288,7 +288,7 @@ def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[
     """Lists of laws, each a part of the last one, that share one set of normal equations."""
     data, zero = found.rollouts.fitted, found.rollouts.from_zero
     common = {"clock": plan.clock, "times": data.time.n}
-    few = at.states <= FEW
+    few = data.output_size <= FEW
     sources = at.to_input.shape[1]
 
     def law(
@@ -309,9 +309,10 @@ def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[
             if s > 1 and found.relative < GOOD[1]:
                 return
             degrees = [plan.degree] if plan.degree else range(1, 6)
-            fits = [d for d in degrees if monomials(p * at.states, d) + 4 * p * sources <= TERMS]
+            fits = [d for d in degrees if terms(p * at.states, sources, d, MOMENTS) <= TERMS]
             for constant in constants:
-                yield [law(p, s, degree, at.states, constant, 4, 4 if degree > 1 else 0) for degree in fits]
+                if fits:
+                    yield [law(p, s, d, at.states, constant, MOMENTS, MOMENTS * (d > 1)) for d in fits]
         return
     counts = sorted({min(k, at.states) for k in PRODUCTS})
     for constant in constants:

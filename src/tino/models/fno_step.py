@@ -69,6 +69,9 @@ class FnoStep(FourierLayers[Space]):
         u, _ = memory
         return (u, f_0), u
 
+    def restarted(self, memory: Memory) -> Memory:
+        return memory[0], torch.zeros_like(memory[1])
+
     def _step(self, memory: Memory, f_i: Tensor, i: int | Tensor) -> tuple[Memory, Tensor]:
         u, before = memory
         v = self.through(self.border.encode(u, torch.stack([before, f_i], 1), i))

@@ -14,6 +14,7 @@ from tino.parts.warmup import Warmup
 
 ONE_IN, MOST = 20, 20  # one record in so many is held out, at most so many
 FAR = 1e3  # times the largest state: diverged
+NOISE = 1e-9  # relative, of every step: laws that live on cancellation lose
 
 Step = Callable[[Tensor, Tensor, int], Tensor]  # states (w, n, lags, J), inputs (w, n, window, r), i -> (w, n, J)
 
@@ -55,12 +56,14 @@ class Rollouts:
         windows = torch.cat([g.new_zeros(len(g), law.window - 1, g.shape[2]), g], 1)
         past = c_0[None, :, None].expand(copies, -1, law.lags, -1)
         states, largest = [past[:, :, -1]], FAR * law.state(u[:, ::10]).abs().max()
+        generator = torch.Generator().manual_seed(0)
         for i in range(1, u.shape[1]):
             inputs = windows[:, i : i + law.window]
             if warmup is not None and i < law.lags:
                 c = warmup(inputs, i).expand_as(states[0])
             else:
                 c = step(past, inputs.expand(copies, *inputs.shape), i)
+            c = c * (1 + NOISE * torch.randn(c.shape[1:], generator=generator, dtype=c.dtype))
             c = torch.where(c.abs() < largest, c, torch.nan)  # diverged: NaN stays
             if i % 32 == 0 and bool(c.isnan().flatten(1).any(1).all()):
                 return torch.full((copies,), math.inf)

@@ -48,7 +48,8 @@ class CoefficientLaw(LeastSquaresLaw):
         self.lags, self.window = delays * stride, delays * stride + 1
         self.properties = law_properties(constant, clock)
         self.register_buffer("basis", window_moments(self.window, moments), persistent=False)
-        check_count(delays * products + sources * min(cross, self.basis.shape[1]), degree)
+        if terms(delays * products, sources, degree, min(cross, self.basis.shape[1])) > MOST_TERMS:
+            raise TinoError(f"a law of degree {degree} would have more than {MOST_TERMS} terms")
         index = torch.tensor(list(self._monomials()), dtype=torch.long).view(-1, max(2, degree))
         self.register_buffer("index", index, persistent=False)
         fixed = {
@@ -57,7 +58,7 @@ class CoefficientLaw(LeastSquaresLaw):
             "to_output": (states, outputs),
             "to_input": (inputs, sources),
         }
-        for name, shape in {**fixed, "weights": (self.terms, states)}.items():
+        for name, shape in {**fixed, "weights": (self.count, states)}.items():
             setattr(self, name, nn.Parameter(torch.zeros(shape, dtype=torch.float64), requires_grad=False))
 
     middle: Tensor
@@ -91,7 +92,8 @@ class CoefficientLaw(LeastSquaresLaw):
         return int(self.sizes["constant"])
 
     @property
-    def terms(self) -> int:
+    def count(self) -> int:
+        """Terms in all."""
         return self.linear * (1 + self.sizes["clock"]) + len(self.index)
 
     def _monomials(self) -> Iterator[list[int]]:
@@ -202,12 +204,10 @@ class CoefficientLaw(LeastSquaresLaw):
         return [sorted(place for place in factors if place) for factors in self.index.tolist()]
 
 
-def monomials(variables: int, degree: int) -> int:
-    """How many there are up to this degree."""
-    return math.comb(variables + degree, degree)
-
-
-def check_count(variables: int, degree: int) -> None:
-    """Refuse more monomials than a least-squares fit can take, before they are listed."""
-    if degree > 1 and monomials(variables, degree) > MOST_TERMS:
-        raise TinoError(f"{variables} variables have more than {MOST_TERMS} monomials up to degree {degree}")
+def terms(states: int, sources: int, degree: int, cross: int) -> int:
+    """How many products there are, about, and linear terms, of so many states of all delays."""
+    every, half = sources * cross, sources * ((cross + 1) // 2)
+    if degree < 2:
+        return states + every
+    products = math.comb(states + degree, degree) + (states + 1) * every
+    return products + (math.comb(states + 1, 2) * half + math.comb(half + 1, 2)) * (degree > 2)

@@ -36,7 +36,7 @@ class WavenumberLaw(LeastSquaresLaw):
         self.products = (VorticityTerms if family == VORTICITY else LocalTerms)(waves, length)
         self.names = self.products.names(order)
         self.real = bool(waves.sizes["mirrored"])
-        numbers = (waves.sizes["waves"], self.terms) + (() if self.real else (2,))
+        numbers = (waves.sizes["waves"], self.count) + (() if self.real else (2,))
         self.weights = nn.Parameter(torch.zeros(numbers, dtype=torch.float64), requires_grad=False)
 
     # -- coordinates -----------------------------------------------------------------------------------------
@@ -57,7 +57,8 @@ class WavenumberLaw(LeastSquaresLaw):
         return 3 + int(self.sizes["constant"])
 
     @property
-    def terms(self) -> int:
+    def count(self) -> int:
+        """Terms in all."""
         return self.linear * (1 + self.sizes["clock"]) + len(self.names)
 
     def features(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
