@@ -150,6 +150,8 @@ class Flow(Operator):
         """Least squares over all pairs of successive states; what is left open is chosen on held-out records."""
         found = self.plan.fit(train, show_progress)
         self.start_part, self.law, self.warmup, self.notes = Start.of(train), found.law, found.warmup, found.notes
+        if self.learning:  # gradients need no more
+            self.float()
 
     # -- its record ----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import torch
 from tino.data import Dataset
 from tino.errors import TinoError
 from tino.models.closed import ClosedForm, search, suits_waves
-from tino.models.equations import Equation, Pairs, best_equation
+from tino.models.equations import Equation, Pairs, stable_equation
 from tino.models.flow import Fitted, Plan
 from tino.models.rollouts import Rollouts
 from tino.operator import Stretches
@@ -69,9 +69,7 @@ class Learned(Plan):
         return made
 
     def _fit_equation(self, train: Dataset, show_progress: bool) -> Fitted:
-        """The equation whose single steps are best, stable or not: training through unrolled steps makes it stable."""
-        plan = Equation(self.degree, self.steps)
-        law = self._with_network(best_equation(plan, train, show_progress))
+        law = self._with_network(stable_equation(Equation(self.degree, self.steps), train, show_progress))
         pairs = Pairs.of(law, Rollouts.of(train).fitted)
         assert law.network is not None
         with torch.no_grad():
