@@ -1,0 +1,155 @@
+"""Flows beside FNO and the paper's models: which one is chosen for each problem, and the tables of docs/beyond.md.
+
+    tino bench --problems burgers-0.1 --models linear polynomial equation --out results/beyond   # and so on
+    python benchmarks/beyond.py --choose runs/beyond   # scores those runs on samples of another seed
+    python benchmarks/beyond.py                        # writes docs/beyond.md's tables
+
+The model of a row is the one with the least MSE on 200 samples of seed 1, which no table uses, after training on seed
+0. benchmarks/results/beyond.json holds these errors. Test samples choose nothing.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import tino
+from tino.files import read_json, write_json, write_text
+from tino.paper import PAPER, own_model
+from tino.report.tables import short
+from tino.results import Entry, Results, read_results
+from tino.runs import read_run
+
+ROOT = Path(__file__).parent.parent
+CHOICES = Path(__file__).parent / "results" / "beyond.json"
+RIVALS = Path(__file__).parent / "results" / "rivals.json"
+PAGE, README = ROOT / "docs" / "beyond.md", ROOT / "README.md"
+HELD_OUT, SAMPLES = 1, 200
+ROWS = [name for name in PAPER if "fno" in PAPER[name] and name != "fitting-time"]
+BEYOND = ("pendulum", "rational-flux")
+
+
+def choose(runs: Path) -> None:
+    """Score every finished run of seed 0 on samples that no table uses."""
+    found: dict[str, Any] = read_json(CHOICES) if CHOICES.exists() else {}
+    for folder in sorted(runs.glob("*/*-0")):
+        problem, model = folder.parent.name, folder.name.removesuffix("-0")
+        if model in found.get(problem, {}) or not (folder / "run.json").exists():
+            continue
+        run = read_run(folder)
+        _, others = tino.dataset(tino.problem(problem), seed=HELD_OUT, train=1, test=SAMPLES)
+        error = tino.evaluate(run.model(), others).mse_mean
+        found.setdefault(problem, {})[model] = {"held_out_mse": error, "samples": len(others)}
+        print(f"{problem}, {model}: {error:.3e}", flush=True)
+        write_json(CHOICES, {name: dict(sorted(found[name].items())) for name in sorted(found)})
+
+
+def chosen(problem: str) -> str:
+    """The model with the least error on the held-out samples."""
+    errors = read_json(CHOICES)[problem]
+    return min(errors, key=lambda model: errors[model]["held_out_mse"])
+
+
+def entry(results: Results, problem: str, model: str) -> Entry | None:
+    return next((one for one in results.entries if (one.problem, one.model) == (problem, model)), None)
+
+
+def error(results: Results, problem: str, model: str) -> float | None:
+    found = entry(results, problem, model)
+    return None if found is None else found.error
+
+
+def table(paper: Results, beyond: Results) -> str:
+    """One line a problem: FNO, the paper's own model, the flows, and the chosen one beside FNO."""
+    models = ("linear", "polynomial", "equation")
+    heads = ["problem", "paper's best", "FNO", "paper's own model", *models, "seeds", "chosen", "of FNO's error"]
+    lines = [f"| {' | '.join(heads)} |", f"| :--- |{' ---: |' * (len(heads) - 1)}"]
+    for problem in ROWS:
+        fno, best = error(paper, problem, "fno"), chosen(problem)
+        assert fno is not None
+        clock = "-clock" if problem == "advection-reaction" else ""
+        cells = [short(min(figure[0] for figure in PAPER[problem].values())), short(fno)]
+        own = error(paper, problem, own_model(problem))
+        cells.append("–" if own is None else short(own))
+        for model in models:
+            value = error(beyond, problem, model + (clock if model != "equation" else ""))
+            text = "–" if value is None else short(value)
+            cells.append(f"**{text}**" if model + clock == best or model == best else text)
+        one = entry(beyond, problem, best)
+        assert one is not None
+        lines.append(f"| {problem} | {' | '.join(cells)} | {len(one.results)} | {best} | {one.error / fno:.1e} |")
+    return "\n".join(lines)
+
+
+def short_table(paper: Results, beyond: Results) -> str:
+    """For the README: FNO, the paper's own model, the chosen flow."""
+    lines = ["| problem | FNO | the paper's own model | a flow | which |", "| :--- | ---: | ---: | ---: | :--- |"]
+    for problem in ROWS:
+        values = (error(paper, problem, "fno"), error(paper, problem, own_model(problem)))
+        best = chosen(problem)
+        flow = error(beyond, problem, best)
+        assert flow is not None
+        cells = ["–" if value is None else short(value) for value in values]
+        lines.append(f"| {problem} | {' | '.join(cells)} | **{short(flow)}** | `{best}` |")
+    return "\n".join(lines)
+
+
+def others(beyond: Results) -> str:
+    """The problems whose nonlinearity is not polynomial."""
+    models = ("linear", "polynomial", "equation", "flow-tino")
+    lines = [f"| problem | {' | '.join(models)} |", f"| :--- |{' ---: |' * len(models)}"]
+    for problem in BEYOND:
+        cells = [error(beyond, problem, model) for model in models]
+        lines.append(f"| {problem} | {' | '.join('–' if cell is None else short(cell) for cell in cells)} |")
+    return "\n".join(lines)
+
+
+def rivals(beyond: Results) -> str:
+    """pysindy and DMDc, from benchmarks/rivals.py, beside the flows."""
+    methods, ours = ("pysindy", "DMDc"), ("linear", "polynomial", "equation")
+    lines = [f"| problem | {' | '.join((*methods, *ours))} |", f"| :--- |{' ---: |' * 5}"]
+    for problem, row in sorted((name, row) for name, row in read_json(RIVALS).items() if name in PAPER):
+        theirs = [row[method]["test_mse"] if method in row else None for method in methods]
+        cells = [*theirs, *(error(beyond, problem, model) for model in ours)]
+        lines.append(f"| {problem} | {' | '.join('–' if cell is None else short(cell) for cell in cells)} |")
+    return "\n".join(lines)
+
+
+def costs(beyond: Results) -> str:
+    lines = ["| problem | model | stored numbers | fit s | device | causal | autonomous | at rest |"]
+    lines.append(f"| :--- | :--- |{' ---: |' * 6}")
+    for one in beyond.entries:
+        result = one.results[0]
+        words = [{True: "yes", False: "no", None: "–"}[getattr(result, w)] for w in ("causal", "autonomous", "at_rest")]
+        cells = [one.problem, one.model, f"{result.parameters:,}", f"{result.train_seconds:.0f}", result.device, *words]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def pieces() -> dict[Path, dict[str, str]]:
+    """By page and mark."""
+    paper, beyond = read_results(ROOT / "results" / "paper"), read_results(ROOT / "results" / "beyond")
+    found = {"table": table(paper, beyond), "others": others(beyond), "costs": costs(beyond)}
+    return {PAGE: {**found, "rivals": rivals(beyond)}, README: {"beyond": short_table(paper, beyond)}}
+
+
+def write() -> None:
+    for page, found in pieces().items():
+        text = page.read_text(encoding="utf-8")
+        for mark, content in found.items():
+            begin, end = f"<!-- {mark}: written by benchmarks/beyond.py -->", f"<!-- end of {mark} -->"
+            before, after = text.split(begin)[0], text.split(end)[1]
+            text = f"{before}{begin}\n{content}\n{end}{after}"
+        write_text(page, text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--choose", type=Path, metavar="RUNS", help="score the runs in this folder first")
+    asked = parser.parse_args()
+    if asked.choose is not None:
+        choose(asked.choose)
+    write()
+
+
+if __name__ == "__main__":
+    main()
