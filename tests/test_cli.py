@@ -528,7 +528,7 @@ def asked(monkeypatch, tmp_path):
 def test_options_given_win_over_the_recipe_whatever_their_value(asked):
     paper = ["--suite", "paper", "--problems", "fitting-time", "--models", "don"]
     recipe = asked(*paper)
-    assert (recipe.weight_decay, recipe.epochs, recipe.precision, recipe.times) == (0.6, 600, "tf32", 0)
+    assert (recipe.weight_decay, recipe.epochs, recipe.precision, recipe.times) == (0.3, 600, "tf32", 0)
     given = ["--weight-decay", "0", "--epochs", "500", "--precision", "float32", "--times", "32"]
     plain = asked(*paper, *given)
     assert (plain.weight_decay, plain.epochs, plain.precision, plain.times) == (0.0, 500, "float32", 32)

@@ -37,6 +37,7 @@ LINE = [
     "training",
     "metrics",
     "evaluation",
+    "subjects",
     "probes",
     "certificates",
     "preview",

@@ -25,8 +25,9 @@ from tino.data import Dataset, check_values
 from tino.errors import CertificateError, TinoError
 from tino.frame import numbers
 from tino.operator import Operator, Properties, call, model_name
-from tino.probes import SAMPLES, STATES, Found, Subject, Worst, examine, initial_states, takes_a_state
+from tino.probes import STATES, examine, initial_states, takes_a_state
 from tino.progress import progress
+from tino.subjects import SAMPLES, Found, Subject, Worst
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-4}
 WIDTH = 80  # columns of a terminal

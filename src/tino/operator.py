@@ -154,14 +154,11 @@ class Operator(Framed, ABC):
         raise NotImplementedError(f"{type(self).__name__} has no rest: a causal operator needs one")
 
     def _first(self, memory: Any, f_0: Tensor) -> tuple[Any, Tensor]:
-        """The first step. Override it if it differs from the later ones, as in a flow from u_0."""
+        """The first step. Override it if it differs from the later ones, as in a flow."""
         return self._step(memory, f_0, 0)
 
     def restarted(self, memory: Any) -> Any:
-        """The memory of a record that starts now, from the state in this one.
-
-        A flow overrides it: past inputs that a step would read are forgotten, as before any record.
-        """
+        """The memory of a record that starts now, from the state in this one: a flow forgets the inputs before it."""
         return memory
 
     def _step(self, memory: Any, f_i: Tensor, i: int | Tensor) -> tuple[Any, Tensor]:
@@ -190,9 +187,8 @@ class Operator(Framed, ABC):
     def solve(self, train: Dataset, show_progress: bool = False) -> None:
         """Fit what can be fitted in closed form. Called once, before gradient training; may change sizes."""
 
-    # For ``Records``: inputs and targets are prepared once, by ``encode`` and ``target``; a step compares ``respond``
-    # with the target. A target is the outputs, ``normalised``, or their coefficients on an orthonormal basis;
-    # ``field`` is the inverse.
+    # For ``Records``: ``encode`` and ``target`` prepare inputs and targets once; a step compares ``respond`` with the
+    # target: the outputs, ``normalised``, or their coefficients on an orthonormal basis; ``field`` is the inverse.
 
     def normalised(self, u: Tensor) -> Tensor:
         """Outputs as the loss weighs them: with several channels, each is divided by its size."""
@@ -233,7 +229,7 @@ class Operator(Framed, ABC):
         return {}
 
     def readout(self) -> tuple[str, ...]:
-        """What it has learned, in lines that a person can read: an equation, decay rates, poles."""
+        """What it has learned, in lines that a person can read."""
         return ()
 
     # -- other times and points ----------------------------------------------------------------------------
@@ -288,8 +284,7 @@ class Operator(Framed, ABC):
         if ic is not None:
             check_values(ic, "ic")
         self.warn_if_far(f, ic)
-        at = numbers(self)
-        return f.to(at), None if ic is None else ic.to(at), f.device
+        return f.to(at := numbers(self)), None if ic is None else ic.to(at), f.device
 
     def save(self, folder: str | Path) -> None:
         """Write the weights, then the record with their checksum, each whole or not at all, for ``tino.load``."""
@@ -300,15 +295,13 @@ class Operator(Framed, ABC):
         with whole_file(Path(folder) / WEIGHTS) as part:
             part.write_bytes(raw)
         record = {"frame": self.frame.record(), "sizes": self.record(), "normalisation": self.normalisation()}
-        weights = {"weights_sha256": hashlib.sha256(raw).hexdigest()}
-        write_sealed(Path(folder) / RECORD, {"format": MODEL_FORMAT, **record, **weights})
+        about = {"format": MODEL_FORMAT, "weights_sha256": hashlib.sha256(raw).hexdigest()}
+        write_sealed(Path(folder) / RECORD, {**about, **record})
 
 
 def _rows(memory: Any) -> int:
     """The number of records in a memory."""
-    while isinstance(memory, tuple):
-        memory = memory[0]
-    return len(memory)
+    return _rows(memory[0]) if isinstance(memory, tuple) else len(memory)
 
 
 def model_name(model: nn.Module) -> str:

@@ -10,9 +10,10 @@ from torch import Tensor
 from tino.data import Dataset
 from tino.errors import TinoError
 from tino.least_squares import gauss_newton
-from tino.models.closed import some_rows, suits_waves
+from tino.models.closed import suits_waves
 from tino.models.flow import Fitted, Plan
 from tino.models.rollouts import Rollouts
+from tino.models.search import some_rows
 from tino.parts.equation import EquationLaw
 from tino.parts.fourier import Fourier
 from tino.parts.wavenumbers import box_length

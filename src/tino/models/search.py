@@ -1,0 +1,105 @@
+"""The best law so far: laws are fitted by normal equations and compared on held-out records."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tino.data import Dataset
+from tino.least_squares import RIDGES, NormalEquations
+from tino.models.rollouts import Rollouts
+from tino.parts.law import LeastSquaresLaw, histories
+from tino.parts.warmup import Warmup
+from tino.parts.wavenumbers import WavenumberLaw
+from tino.progress import Advance
+
+STABLE = 1e-6  # an |λ| of the linear part may be above 1 by so much
+SNAPSHOTS = 4000  # fields that coordinates are taken from
+GAIN = 0.5  # a constant term must lower the error to this, where the records start at zero
+
+
+@dataclass
+class Search:
+    """The best law so far, and its held-out error."""
+
+    rollouts: Rollouts
+    advance: Advance
+    law: LeastSquaresLaw | None = None
+    warmup: Warmup | None = None
+    error: float = math.inf
+    notes: tuple[str, ...] = ()
+
+    @property
+    def relative(self) -> float:
+        return self.error / self.rollouts.size
+
+    def offer(
+        self, law: LeastSquaresLaw, equations: NormalEquations, terms: tuple[int, ...], warmup: Warmup | None = None
+    ) -> None:
+        """Try a law with every ridge on the held-out records; keep it if it is the best."""
+        weights = torch.stack([law.as_weights(equations.solve(ridge, terms)) for ridge in RIDGES])
+        errors = self.rollouts.errors(
+            law, lambda past, g, i: law.combine(law.features(past, g, i), weights), len(weights), warmup
+        )
+        bar = self.error * (GAIN if law.sizes["constant"] and self.rollouts.from_zero else 1.0)
+        if float(errors.min()) < bar:
+            law.weights.data.copy_(weights[int(errors.argmin())])
+            self.law, self.warmup, self.error = law, warmup, float(errors.min())
+        self.advance()
+
+    def steady(self) -> None:
+        """Damp a linear part that grows, unless growth lowers the error."""
+        law = self.law
+        assert law is not None
+        if (growth := law.growth()) <= 1 + STABLE:
+            return
+        kept = law.weights.data.clone()
+        law.damp()
+        if (damped := self.rollouts.error(law, self.warmup)) <= self.error:
+            self.error = damped
+            return
+        law.weights.data.copy_(kept)
+        self.notes += (
+            f"its linear part grows by {growth - 1:.2g} a step; damped, its held-out MSE would be {damped:.2g} instead "
+            f"of {self.error:.2g}",
+        )
+
+
+def fit(law: LeastSquaresLaw, data: Dataset, rows: int, first: int = 1) -> NormalEquations:
+    """The normal equations of a law over successive states, from time ``first`` on, of at most so many rows."""
+    equations, n_t = NormalEquations(), data.time.n
+    records = min(len(data), max(1, math.ceil(rows / n_t)))
+    chosen = torch.linspace(0, len(data) - 1, records).round().long()
+    numbers = law.features(*_one(law), 0).numel()
+    part = max(1, round(4e6 / (numbers * n_t)))
+    times = torch.arange(first, n_t)
+    for some in chosen.split(part):
+        one = data.take(some)
+        c, g = law.state(one.u.double()), law.inputs(one.f.double())
+        past, inputs = (x[:, first:] for x in histories(law, c, g))
+        x, y = law.features(past, inputs, times), c[:, first:]
+        if isinstance(law, WavenumberLaw):
+            y = (y if law.real else law.waves.waves(y))[..., None]
+        else:
+            x, y = x[..., None, :], y[..., None, :]
+        if one.mask is None:
+            x, y = x.flatten(0, 1), y.flatten(0, 1)
+        else:
+            x, y = x[one.mask[:, first:]], y[one.mask[:, first:]]
+        equations.add(x, y)
+    return equations
+
+
+def _one(law: LeastSquaresLaw) -> tuple[Tensor, Tensor]:
+    """States and inputs of one row, of zeros."""
+    states = law.waves.size if isinstance(law, WavenumberLaw) else law.sizes["states"]
+    sources = law.waves.size if isinstance(law, WavenumberLaw) else law.sizes["sources"]
+    zeros = torch.zeros(1, dtype=torch.float64)
+    return zeros.new_zeros(law.lags, states), zeros.new_zeros(law.window, sources)
+
+
+def some_rows(values: Tensor) -> Tensor:
+    """At most SNAPSHOTS fields, evenly spread over records and times, (n, x) in float64."""
+    every = values.flatten(0, 1)
+    return every[torch.linspace(0, len(every) - 1, min(SNAPSHOTS, len(every))).round().long()].double()

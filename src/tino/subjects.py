@@ -1,0 +1,105 @@
+"""What a certificate examines: an operator with its probes, and the largest numbers that runs have shown."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from tino.channels import split_channels
+from tino.operator import call
+
+ROUNDINGS = 64
+SAMPLES = 4  # inputs taken from the data; as many again are noise
+
+
+@dataclass
+class Worst:
+    """The largest number of one kind, at which size of input, and whether the property holds."""
+
+    number: float = 0.0
+    size: float = 1.0
+    holds: bool = True
+
+    def take(
+        self,
+        change: Tensor,
+        effect: Tensor,
+        u: Tensor,
+        size: float,
+        tolerance: float,
+        moves: Callable[[], Tensor] | None = None,
+    ) -> None:
+        """Largest |change|, |effect| and |u| of each channel, (..., c); u and ``moves`` say how large rounding is."""
+        rounding = ROUNDINGS * torch.finfo(u.dtype).eps * u
+        if moves is not None and bool((change > tolerance * effect + rounding).any()):
+            rounding = torch.maximum(rounding, moves())
+        scale = torch.where((change <= rounding) | (effect == 0), torch.maximum(effect, u), effect)
+        number = float(torch.where(change == 0, 0.0, change / scale).max())
+        holds = bool((change <= tolerance * effect + rounding).all())
+        # a failure outranks a number that holds, and one at the size of the data one at another size
+        rank, best = ((h, not h and s != 1, -x) for h, s, x in ((holds, size, number), self.key))
+        if rank < best:
+            self.number, self.size, self.holds = number, size, holds
+
+    @property
+    def key(self) -> tuple[bool, float, float]:
+        return self.holds, self.size, self.number
+
+
+@dataclass
+class Found:
+    """What the runs showed; the sizes and cuts are those that were measured."""
+
+    leak: Worst = field(default_factory=Worst)
+    defect: Worst = field(default_factory=Worst)
+    drift: Worst = field(default_factory=Worst)
+    clock: Worst | None = None
+    mismatch: Worst | None = None
+    cuts: set[int] = field(default_factory=set)
+    kicks: int = 0
+    sizes: set[float] = field(default_factory=set)
+    overflows: set[float] = field(default_factory=set)
+
+
+@dataclass
+class Subject:
+    """An operator with its probes f (p, t, m) and, row by row, their initial states."""
+
+    operator: nn.Module
+    f: Tensor
+    ic: Tensor | None
+    largest: Tensor  # (m,) of each number's channel
+    outputs: int  # channels
+    tolerance: float
+    generator: torch.Generator
+    at: torch.device
+    advance: Callable[..., None]
+    together: int = 2 * SAMPLES  # records in one call
+    usual: Tensor = field(default_factory=lambda: torch.ones(()))  # the largest |u| of each channel at size 1, (c,)
+    effect: dict[float, Tensor] = field(default_factory=dict)  # of the input on each channel, by size
+
+    def __call__(self, f: Tensor, ic: Tensor | None) -> Tensor:
+        parts = []
+        for rows in torch.arange(len(f)).split(self.together):
+            part = call(self.operator, f[rows].to(self.at), None if ic is None else ic[rows].to(self.at))
+            parts.append(part.cpu())
+        return torch.cat(parts)
+
+    def largest_of(self, values: Tensor) -> Tensor:
+        """(b, t, c x) -> (b, c)."""
+        return split_channels(values, self.outputs).abs().amax((1, 3))
+
+    def moves(self, f: Tensor, ic: Tensor | None, later: Tensor | None = None) -> Tensor:
+        """How far outputs move, (c,), if the inputs (b, t, m) move by 4096 ε of the largest; not at later times."""
+        eps = torch.finfo(f.dtype).eps
+        noise = torch.randn(f.shape, generator=self.generator, dtype=f.dtype)
+        largest = self.largest * (f / self.largest).nan_to_num(0.0, 0.0, 0.0).abs().amax()  # (m,) here
+        moved = (self(f + 4096 * eps * largest * noise, ic) - self(f, ic)).nan_to_num(0.0)
+        return self.largest_of(moved if later is None else moved.masked_fill(later, 0.0)).amax(0)
+
+    def noise(self, *shape: int) -> Tensor:
+        return self.largest * torch.randn(*shape, generator=self.generator, dtype=self.f.dtype)
+
+    def up_to(self, count: int) -> int:
+        return int(torch.randint(count, (), generator=self.generator))
