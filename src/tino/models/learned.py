@@ -32,6 +32,8 @@ class Learned(Plan):
     degree: int = 0  # of the closed form or equation; 0: chosen
     steps: int = STEPS  # inner steps, on a grid
     coordinates: str = ""  # pod or waves; empty: waves where the grid has them
+    delays: int = 0  # of the state, in coefficients; 0: chosen
+    stride: int = 0
     clock: int = 0
 
     @property
@@ -49,7 +51,7 @@ class Learned(Plan):
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
         if self.on_waves(train):
             return self._fit_equation(train, show_progress)
-        found = search(ClosedForm(self.degree, "pod", clock=self.clock), train, show_progress)
+        found = search(ClosedForm(self.degree, "pod", self.delays, self.stride, self.clock), train, show_progress)
         if not isinstance(found.law, CoefficientLaw):
             raise TinoError("a network in coefficients needs a closed form in coefficients")
         law = CorrectedLaw(found.law, self.width, self.layers)

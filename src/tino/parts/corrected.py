@@ -6,16 +6,20 @@ import torch
 from torch import Tensor, nn
 
 from tino.parts.coefficients import CoefficientLaw
-from tino.parts.law import Law
+from tino.parts.law import Law, window_moments
 
 
 class CorrectedLaw(Law):
-    """c_i = law(...) + r ⊙ [N(z) - N(0)]: z the states and moments that the law reads, r what it leaves of each state.
+    """c_i = law(...) + r ⊙ [N(z) - N(0)]: z what the law reads, r what it leaves of each state.
+
+    z are the delayed states' mean, slope, bend, ... over their window, and the inputs' moments, each scaled to size
+    one: neighbouring samples are nearly alike, and their differences carry the velocity.
 
     N(z) = V gelu(W z) ⊙ (1 + W' z): a network with product units.
     """
 
     kind = "corrected"
+    shapes: Tensor
     left: Tensor
     inputs_size: Tensor
 
@@ -24,6 +28,7 @@ class CorrectedLaw(Law):
         self.law = law
         self.lags, self.window, self.properties = law.lags, law.window, law.properties
         count, states = law.linear - int(law.sizes["constant"]), law.sizes["states"]
+        self.register_buffer("shapes", window_moments(law.sizes["delays"], law.sizes["delays"]), persistent=False)
         self.register_buffer("left", torch.zeros(states, dtype=torch.float64))
         self.register_buffer("inputs_size", torch.ones(count, dtype=torch.float64))
         sizes = [count, *[width] * layers]
@@ -45,8 +50,9 @@ class CorrectedLaw(Law):
     def read(self, past: Tensor, g: Tensor) -> Tensor:
         """z, not scaled."""
         stride, delays = self.law.sizes["stride"], self.law.sizes["delays"]
-        seen = past[..., [(delays - d) * stride for d in range(1, delays + 1)], :].flatten(-2)
-        return torch.cat([seen, torch.einsum("...wr,wk->...kr", g, self.law.basis).flatten(-2)], -1)
+        seen = past[..., [(delays - d) * stride for d in range(delays, 0, -1)], :]  # the oldest first
+        shapes = torch.einsum("...dj,dk->...kj", seen, self.shapes).flatten(-2)
+        return torch.cat([shapes, torch.einsum("...wr,wk->...kr", g, self.law.basis).flatten(-2)], -1)
 
     def network(self, z: Tensor) -> Tensor:
         for gate, factor in zip(self.gates, self.factors, strict=True):
