@@ -195,8 +195,9 @@ class CoefficientLaw(LeastSquaresLaw):
 
     def places(self, larger: "CoefficientLaw") -> tuple[int, ...]:
         """Where this law's terms stand among those of a larger law on the same coordinates."""
-        known = {tuple(factors): larger.linear + n for n, factors in enumerate(larger.padded())}
-        return (*range(self.linear), *(known[tuple(factors)] for factors in self.padded()))
+        linear = self.terms - len(self.index)
+        known = {tuple(factors): linear + n for n, factors in enumerate(larger.padded())}
+        return (*range(linear), *(known[tuple(factors)] for factors in self.padded()))
 
     def padded(self) -> list[list[int]]:
         return [sorted(place for place in factors if place) for factors in self.index.tolist()]
