@@ -271,11 +271,11 @@ def needs_warmup(law: CoefficientLaw, found: Search) -> bool:
 
 def warmup(law: CoefficientLaw, data: Dataset) -> Warmup | None:
     """Fitted on the first times of all records that have them; None if they are too few."""
-    made = Warmup(law.lags, law.sizes["sources"], law.sizes["states"], WARMUP_MOMENTS)
+    sources = law.sizes["sources"]
     long = torch.arange(len(data)) if data.lengths is None else (data.lengths >= law.lags).nonzero()[:, 0]
-    if len(long) < 2 * made.weights.shape[1] or data.time.n <= law.lags:
+    if len(long) < 2 * Warmup.terms(sources, WARMUP_MOMENTS) or data.time.n <= law.lags:
         return None
-    data = data.take(long)
+    data, made = data.take(long), Warmup(law.lags, sources, law.sizes["states"], WARMUP_MOMENTS)
     head = replace(data, f=data.f[:, : law.lags], u=data.u[:, : law.lags], lengths=None, time=_cut(data, law.lags))
     c, g = law.state(head.u.double()), law.inputs(head.f.double())
     made.fit(histories(law, c, g)[1], c)
