@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+import tino
 from tino.least_squares import NormalEquations, gauss_newton
 from tino.parts.coefficients import CoefficientLaw
 from tino.parts.law import histories, window_moments
+from tino.parts.warmup import Warmup
 
 
 def seeded(*shape: int) -> torch.Tensor:
@@ -75,6 +77,13 @@ def test_gauss_newton_finds_a_decay_and_leaves_other_numbers_alone():
     everything, least, _ = gauss_newton(lambda x: x[0] * torch.exp(-x[1] * t) + x[2] - y, start + 0.5, ~active | active)
     np.testing.assert_allclose(everything.numpy(), [2.5, 1.7, 0.3], rtol=1e-6)
     assert least < 1e-14
+
+
+def test_a_warmup_counts_its_terms_before_it_lists_them():
+    for sources, moments in ((1, 5), (2, 5), (3, 2)):
+        assert Warmup.terms(sources, moments) == Warmup(4, sources, 1, moments).weights.shape[1]
+    with pytest.raises(tino.TinoError, match="monomials up to degree 3"):
+        Warmup(4, 100, 1, 5)
 
 
 # -- products of coefficients --------------------------------------------------------------------------------
@@ -191,6 +200,14 @@ def test_growth_is_that_of_the_recurrence_and_damping_ends_it(delays, stride):
     kept = law.weights.data.clone()
     law.damp()
     assert law.growth() == pytest.approx(1, abs=1e-12)
+    if delays == 1:  # only what grows is damped
+        before, after = (torch.linalg.eigvals(w[:2]) for w in (kept, law.weights.data))
+        expected = before / before.abs().clamp_min(1.0)
+        torch.testing.assert_close(
+            torch.view_as_real(after).sort(0).values, torch.view_as_real(expected).sort(0).values
+        )
+        assert not torch.allclose(before.abs(), before.abs().max())
+        return
     for d in range(delays):
         rows = slice(2 * d, 2 * d + 2)
         torch.testing.assert_close(law.weights.data[rows], kept[rows] / largest ** (stride * (d + 1)))
