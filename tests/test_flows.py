@@ -1,6 +1,7 @@
 """Flows fitted to systems that are known: what they recover, where they start, how they grow, and what is saved."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -27,8 +28,8 @@ def recorded(f: Tensor, u: Tensor, lengths: Tensor | None = None) -> tino.Datase
     """Signals in time, one channel for each number."""
     time = tino.TimeGrid(0.0, DT * (f.shape[1] - 1), f.shape[1])
     names = [tuple(tino.Channel(f"{word}{n}") for n in range(v.shape[2])) for word, v in (("f", f), ("u", u))]
-    channels = {"input_channels": names[0], "output_channels": names[1]}
-    return tino.Dataset(f, u, time, tino.Point(), tino.Point(), lengths=lengths, **channels)
+    point, (inputs, outputs) = tino.Point(), names
+    return tino.Dataset(f, u, time, point, point, lengths=lengths, input_channels=inputs, output_channels=outputs)
 
 
 def driven(step, f: Tensor, first: list[list[float]], seen: int | None = None) -> Tensor:
@@ -181,8 +182,7 @@ def test_the_same_data_give_the_same_equation(burgers):
 
 
 def ended(data: tino.Dataset, lengths: Tensor) -> tino.Dataset:
-    channels = {"input_channels": data.input_channels, "output_channels": data.output_channels}
-    return tino.Dataset(data.f, data.u, data.time, data.inputs, data.outputs, lengths=lengths, **channels)
+    return replace(data, lengths=lengths)
 
 
 def some_lengths(n: int, times: int) -> Tensor:
@@ -284,13 +284,15 @@ def test_a_hidden_state_away_from_rest_has_a_warmup(own_cache):
 # -- growth --------------------------------------------------------------------------------------------------
 
 
-def test_a_system_that_grows_keeps_growing_and_says_so():
+def test_a_system_that_grows_keeps_growing_and_says_so(tmp_path):
     f = noise(20, 60, 1)
     train = recorded(f, driven(lambda x, _, f0, f1: 1.03 * x + f1, f, [[0.0], [0.0]]))
     model = fitted("linear", train, delays=1)
     assert law_of(model).growth() == pytest.approx(1.03, abs=1e-6)
     assert len(model.notes) == 1
     assert "its linear part grows by 0.03 a step" in model.readout()[-1]
+    model.save(tmp_path)
+    assert tino.load(tmp_path).readout() == model.readout()
 
 
 def test_growth_that_noise_makes_is_damped(monkeypatch):
@@ -431,20 +433,25 @@ def test_a_network_learns_what_the_law_leaves(problem, own_cache):
     assert whole.requires_grad
 
 
-@pytest.mark.parametrize("kind", ["equation and network", "coefficients and network"])
-def test_a_network_leaves_zero_at_zero(kind, every):
+@pytest.mark.parametrize("kind", ["equation", "coefficients"])
+def test_a_network_leaves_zero_at_zero(kind, burgers):
     """N(0) is subtracted: without input and from zero, a network with biases adds nothing."""
-    law = every[kind][0].law
-    law = law if kind == "equation and network" else CorrectedLaw(law_of(fitted("linear", oscillator(20))), 8, 2)
-    generator = torch.Generator().manual_seed(0)
+    train = burgers[0] if kind == "equation" else oscillator(20)
+    torch.manual_seed(0)
+    model = tino.build("flow-tino", train, width=8)
+    assert isinstance(model, Flow)
+    law = model.law
     if isinstance(law, CorrectedLaw):
         law.left.fill_(1.0)
-        for p in law.last.parameters():
-            torch.nn.init.normal_(p, generator=generator)
+        torch.nn.init.normal_(law.last.weight)
+    else:
+        network = equation_of(model).network
+        assert network is not None
+        network.output.fill_(1.0)
     with torch.no_grad():
-        zero = law.inputs(torch.zeros(1, law.window, 32 if isinstance(law, EquationLaw) else 1, dtype=torch.float64))
-        past = torch.zeros(
-            1, law.lags, law.state(zero[:, 0, :1].expand(1, 32 if isinstance(law, EquationLaw) else 1)).shape[-1]
-        ).double()
-        assert float(law(past, zero, 5).abs().max()) < 1e-12
-        assert float(law(past + 0.1, zero, 5).abs().max()) > 1e-6
+        past = torch.zeros_like(law.state(train.u[:1, : law.lags].double()))
+        g = law.inputs(torch.zeros_like(train.f[:1, : law.window]).double())
+        assert float(law(past, g, 5).abs().max()) < 1e-12
+        moved = law(past + 0.1, g, 5)
+        (law.left if isinstance(law, CorrectedLaw) else equation_of(model).network.output).fill_(0.0)  # pyright: ignore
+        assert float((law(past + 0.1, g, 5) - moved).abs().max()) > 1e-6
