@@ -30,10 +30,7 @@ SNAPSHOTS = 4000  # for coordinates
 TERMS = 1500  # of one law in coefficients, at most
 WORK = 1e11, 2e8  # of a fit: rows times terms squared, or rows times points times terms
 ROWS = 40  # for each term, at least
-GOOD = (
-    1e-7,
-    1e-10,
-)  # held-out errors, relative to the mean square: below, coarser coordinates, or strides, are not tried
+GOOD = 1e-7, 1e-10  # held-out errors over the mean square: below, coarser coordinates, or strides, are not tried
 DELAYS = ((1, 1), (2, 1), (3, 1), (5, 8), (6, 7))  # of hidden states, and their strides
 LINEAR_DELAYS = (1, 2, 3, 5, 10, 20, 30, 60, 120)
 PRODUCTS = (15, 30, 45)  # of many coefficients, so many enter products
