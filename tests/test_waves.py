@@ -11,6 +11,7 @@ from scipy.integrate import solve_ivp
 import tino
 from tino.parts.equation import EquationLaw
 from tino.parts.fourier import Fourier
+from tino.parts.pointwise import Pointwise
 from tino.parts.wavenumbers import LOCAL, VORTICITY, WavenumberLaw
 
 
@@ -260,3 +261,33 @@ def test_an_equation_is_written_with_its_largest_terms_first():
     k = 2 * math.pi * 3 / 1.7
     assert law.equation() == f"u_t = - {3 / k:.4g} (u²)_x + {2 / k**2:.4g} Δu + 1 f"
     assert law.readout(0.1) == (law.equation(),)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_network_at_points_is_this_formula(kind):
+    """s [N(z) - N(0)] of u, its derivatives, the velocity, learned multipliers and f; flux in the other outputs."""
+    box = Box(kind, fine=14)
+    torch.manual_seed(0)
+    network = Pointwise(box.waves, box.length, width=5, layers=2, filters=2)
+    network.output.fill_(0.7)
+    network.inputs.copy_(1 + seeded(len(network.inputs)).abs())
+    v, f = box.random(1), box.random(2)
+    own = network.multipliers.detach()
+    filters = own.numpy() if box.mirrored else torch.view_as_complex(own).numpy()
+    axes, square = box.k.shape[1], (box.k**2).sum(1)
+    fields = [box.at(v, box.fine), *[box.at(v, box.fine, a) for a in range(axes)]]
+    if axes == 2:
+        psi = v * np.where(square > 0, 1 / np.where(square > 0, square, 1.0), 0.0)
+        fields += [box.at(psi, box.fine, 1), -box.at(psi, box.fine, 0)]
+    fields += [*[box.at(one * v, box.fine) for one in filters], box.at(f, box.fine)]
+    z = np.stack(fields, -1) / network.inputs.numpy()
+    with torch.no_grad():
+        n = (network.net(torch.from_numpy(z)) - network.net(torch.zeros(z.shape[-1], dtype=torch.float64))).numpy()
+        found = network(box.waves, torch.from_numpy(v), torch.from_numpy(f)).numpy()
+        silent = network(box.waves, torch.zeros(1, len(box.k)) + 0j, torch.zeros(1, len(box.k)) + 0j)
+    flux = n[..., 1:] * z[..., 1:2] if box.mirrored else n[..., 1:]
+    expected = box.coefficients(n[..., 0], box.fine)
+    for a in range(axes):
+        expected = expected + 1j * box.k[:, a] * box.coefficients(flux[..., a], box.fine) * box.length / (2 * np.pi)
+    np.testing.assert_allclose(found, 0.7 * expected, atol=1e-11)
+    assert float(silent.abs().max()) < 1e-14
