@@ -28,10 +28,7 @@ WAVE_CUTS = (1e-5, 1e-6, 1e-7)  # of the largest wave
 TERMS = 1500  # of one law in coefficients, at most
 WORK = 1e11, 2e8  # of a fit: rows times terms squared, or rows times points times terms
 ROWS = 40  # for each term, at least
-GOOD = (
-    1e-7,
-    1e-10,
-)  # held-out errors, relative to the mean square: below, coarser coordinates, or strides, are not tried
+GOOD = 1e-7, 1e-10  # held-out errors over the mean square: below, coarser coordinates, or strides, are not tried
 DELAYS = ((1, 1), (2, 1), (3, 1), (5, 8), (6, 7))  # of hidden states, and their strides
 LINEAR_DELAYS = (1, 2, 3, 5, 10, 20, 30, 60, 120)
 PRODUCTS = (15, 30, 45)  # of many coefficients, so many enter products
@@ -181,10 +178,12 @@ def needs_warmup(law: CoefficientLaw, found: Search) -> bool:
 
 
 def warmup(law: CoefficientLaw, data: Dataset) -> Warmup | None:
-    """Fitted on the first times of all records; None if they are too few."""
-    made = Warmup(law.lags, law.sizes["sources"], law.sizes["states"], WARMUP_MOMENTS)
-    if len(data) < 2 * made.weights.shape[1] or data.time.n <= law.lags:
+    """Fitted on the first times of all records that have them; None if they are too few."""
+    sources = law.sizes["sources"]
+    long = torch.arange(len(data)) if data.lengths is None else (data.lengths >= law.lags).nonzero()[:, 0]
+    if len(long) < 2 * Warmup.terms(sources, WARMUP_MOMENTS) or data.time.n <= law.lags:
         return None
+    data, made = data.take(long), Warmup(law.lags, sources, law.sizes["states"], WARMUP_MOMENTS)
     head = replace(data, f=data.f[:, : law.lags], u=data.u[:, : law.lags], lengths=None, time=_cut(data, law.lags))
     c, g = law.state(head.u.double()), law.inputs(head.f.double())
     made.fit(histories(law, c, g)[1], c)

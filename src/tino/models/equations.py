@@ -117,9 +117,12 @@ class Pairs:
     def of(law: EquationLaw, data: Dataset) -> "Pairs":
         count = max(16, round(PAIRS / law.waves.size))
         generator = torch.Generator().manual_seed(0)
-        records = torch.randint(len(data), (count,), generator=generator)
-        ends = data.lengths[records] if data.lengths is not None else torch.full((count,), data.time.n)
-        times = 2 + (torch.rand(count, generator=generator) * (ends - 2).clamp_min(1)).long().clamp_max(data.time.n - 3)
+        ends = data.lengths if data.lengths is not None else torch.full((len(data),), data.time.n)
+        if not len(long := (ends > 2).nonzero()[:, 0]):
+            raise TinoError(f"an equation needs records of 3 times or more, {data.name} has none")
+        records = long[torch.randint(len(long), (count,), generator=generator)]
+        ends = ends[records]
+        times = torch.minimum(2 + (torch.rand(count, generator=generator) * (ends - 2)).long(), ends - 1)
         some, row = data.take(records), torch.arange(count)
         c = [law.state(some.u[row, times - lag].double()) for lag in (1, 0)]
         g = torch.stack([law.inputs(some.f[row, times - lag].double()) for lag in (2, 1, 0)], 1)

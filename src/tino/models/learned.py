@@ -58,9 +58,10 @@ class Learned(Plan):
         count = max(1, ROWS // train.time.n)
         some = train.take(torch.linspace(0, len(train) - 1, min(count, len(train))).round().long())
         c, g = law.state(some.u.double()), law.inputs(some.f.double())
-        times = torch.arange(law.lags, train.time.n)
-        past, inputs = (x[:, law.lags :] for x in histories(law, c, g))
-        law.fit(past, inputs, c[:, law.lags :], times)
+        times = torch.arange(train.time.n).expand(len(some), -1)
+        seen = times >= (1 if found.warmup is None else law.lags)
+        seen = seen if some.mask is None else seen & some.mask
+        law.fit(*(x[seen] for x in (*histories(law, c, g), c, times)))
         return Fitted(law, found.warmup, found.notes)
 
     def _with_network(self, law: EquationLaw) -> EquationLaw:

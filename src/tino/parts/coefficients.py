@@ -164,6 +164,15 @@ class CoefficientLaw(LeastSquaresLaw):
         return found[found.abs().argsort(descending=True)]
 
     def damp(self) -> None:
+        """With one delay, only the λ above 1 shrink; with more, all of them."""
+        blocks = self._blocks()
+        if len(blocks) == 1:
+            values, vectors = torch.linalg.eig(blocks[0].T)
+            shrunk = (vectors * (values / values.abs().clamp_min(1.0))) @ torch.linalg.pinv(vectors)
+            whole = vectors * values @ torch.linalg.pinv(vectors)
+            if bool((whole.real - blocks[0].T).norm() <= 1e-9 * blocks.norm()):  # there are eigenvectors enough
+                blocks[0].copy_(shrunk.real.T)
+                return
         ratio = self.growth() ** self.sizes["stride"]
         powers = ratio ** -torch.arange(1.0, self.sizes["delays"] + 1, dtype=torch.float64)
         self._blocks().mul_(powers[:, None, None])
@@ -197,8 +206,9 @@ class CoefficientLaw(LeastSquaresLaw):
 
     def places(self, larger: "CoefficientLaw") -> tuple[int, ...]:
         """Where this law's terms stand among those of a larger law on the same coordinates."""
-        known = {tuple(factors): larger.linear + n for n, factors in enumerate(larger.padded())}
-        return (*range(self.linear), *(known[tuple(factors)] for factors in self.padded()))
+        linear = self.terms - len(self.index)
+        known = {tuple(factors): linear + n for n, factors in enumerate(larger.padded())}
+        return (*range(linear), *(known[tuple(factors)] for factors in self.padded()))
 
     def padded(self) -> list[list[int]]:
         return [sorted(place for place in factors if place) for factors in self.index.tolist()]

@@ -64,10 +64,10 @@ class CorrectedLaw(Law):
         return self.law(past, g, i) + self.left * (self.network(z) - self.network(torch.zeros_like(self.inputs_size)))
 
     def fit(self, past: Tensor, g: Tensor, after: Tensor, times: Tensor) -> None:
-        """Scales from states (n, t, lags, J), inputs (n, t, window, r) and the states after them (n, t, J)."""
+        """Scales from states (n, lags, J), inputs (n, window, r) and the states after them (n, J), at times (n,)."""
         with torch.no_grad():
-            self.inputs_size.copy_(self.read(past, g).square().mean((0, 1)).sqrt().clamp_min(1e-30))
-            self.left.copy_((self.law(past, g, times) - after).square().mean((0, 1)).sqrt())
+            self.inputs_size.copy_(self.read(past, g).square().mean(0).sqrt().clamp_min(1e-30))
+            self.left.copy_((self.law(past, g, times) - after).square().mean(0).sqrt())
 
     def readout(self, dt: float) -> tuple[str, ...]:
         return (*self.law.readout(dt), "and a network for what this leaves")

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from tino.errors import TinoError, in_short, whole
 from tino.operator import POINTWISE, Properties
 
-MOST = {"layers": 100, "levels": 20}  # loops run over these; everything else is the size of a tensor
+# loops run over these; everything else is the size of a tensor
+MOST = {"layers": 100, "levels": 20, "degree": 20, "moments": 100, "n": 10_000}
 
 
 class Part(nn.Module, ABC):

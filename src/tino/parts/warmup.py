@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from tino.least_squares import NormalEquations
 from tino.operator import Properties
+from tino.parts.coefficients import check_count, monomials
 from tino.parts.law import window_moments
 from tino.parts.part import Part
 
@@ -27,6 +28,7 @@ class Warmup(Part):
 
     def __init__(self, n: int, sources: int, states: int, moments: int) -> None:
         super().__init__(n=n, sources=sources, states=states, moments=moments)
+        check_count(min(FIRST, moments) * sources, DEGREE)
         reasons = (f"its first {n} outputs are fitted one by one: they depend on the time since the start",)
         self.properties = Properties(True, False, False, reasons)
         bases = torch.zeros(n, n + 1, moments, dtype=torch.float64)  # of a window that ends at i
@@ -52,6 +54,12 @@ class Warmup(Part):
         """c_i (b, J) from the window (b, n + 1, r) that ends with f_i."""
         at = torch.tensor([i], device=g.device)
         return torch.einsum("bq,qj->bj", self.features(g[:, None], at)[:, 0], self.weights[i])
+
+    @staticmethod
+    def terms(sources: int, moments: int) -> int:
+        """How many terms each of its fits has."""
+        few = min(FIRST, moments) * sources
+        return moments * sources + monomials(few, DEGREE) - few
 
     def fit(self, g: Tensor, c: Tensor) -> None:
         """From windows (b, n, n + 1, r) and states (b, n, J) at the first n times of all records."""
