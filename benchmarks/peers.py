@@ -94,7 +94,7 @@ def fno(ours: Fno, same: bool) -> nn.Module:
     )
     assert count(net) == count(ours), f"{count(net)} parameters there, {count(ours)} here"
     if same:
-        net.domain_padding = EndPadding(ours.padding)
+        net.domain_padding = EndPadding(ours.padding[0])
         blocks = net.fno_blocks
 
         def layer(x: Tensor, i: int = 0, output_shape: object = None) -> Tensor:

@@ -145,7 +145,7 @@ class Leaky(tino.Operator):
         u = self.a * memory + f_i
         return u, u
 
-    def solve(self, train: tino.Dataset) -> None:
+    def solve(self, train: tino.Dataset, show_progress: bool = False) -> None:
         before, now = train.u[:, :-1], train.u[:, 1:] - train.f[:, 1:]
         self.a.copy_((before * now).sum() / before.square().sum())
 

@@ -708,7 +708,7 @@ class Solved(LinearStep):
 
     learning = ()
 
-    def solve(self, train):
+    def solve(self, train, show_progress=False):
         seen = torch.cat([train.u[:, :-1], train.f[:, 1:]], -1).flatten(0, 1)
         found = torch.linalg.lstsq(seen, train.u[:, 1:].flatten(0, 1)).solution
         with torch.no_grad():

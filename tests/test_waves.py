@@ -121,7 +121,7 @@ def test_local_terms_are_these_products(kind, order):
     law = WavenumberLaw(box.waves, box.length, LOCAL, order, constant=True, clock=0, times=10)
     v, f0, f1 = (box.random(seed) for seed in (1, 2, 3))
     found = law.features(box.state(v)[:, None], torch.stack([box.state(f0), box.state(f1)], 1), 3)
-    assert found.shape == (2, len(box.k), law.terms)
+    assert found.shape == (2, len(box.k), law.count)
     expected = local_terms(box, v, f0, f1)
     together = np.stack([v, f0, f1, np.ones_like(v), *[expected[name] for name in law.names]], -1)
     np.testing.assert_allclose(

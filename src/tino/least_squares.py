@@ -44,7 +44,8 @@ class NormalEquations:
             assert self.right is not None
             kept = list(range(self.gram.shape[1])) if terms is None else list(terms)
             gram, right = self.gram[:, kept][:, :, kept], self.right[:, kept]
-            size = gram.diagonal(dim1=1, dim2=2).real.sqrt().clamp_min(1e-300)
+            size = gram.diagonal(dim1=1, dim2=2).real.sqrt()
+            size = torch.where(size > 0, size, 1.0)  # a feature that is always zero gets the factor zero
             values, vectors = torch.linalg.eigh(gram / size[:, :, None] / size[:, None])
             self._factored = (terms, (size, values, vectors, vectors.mH @ (right / size[..., None])))
         return self._factored[1]

@@ -48,8 +48,7 @@ class CoefficientLaw(LeastSquaresLaw):
         self.lags, self.window = delays * stride, delays * stride + 1
         self.properties = law_properties(constant, clock)
         self.register_buffer("basis", window_moments(self.window, moments), persistent=False)
-        if terms(delays * products, sources, degree, min(cross, self.basis.shape[1])) > MOST_TERMS:
-            raise TinoError(f"a law of degree {degree} would have more than {MOST_TERMS} terms")
+        check_terms(delays * products, sources, degree, min(cross, self.basis.shape[1]))
         index = torch.tensor(list(self._monomials()), dtype=torch.long).view(-1, max(2, degree))
         self.register_buffer("index", index, persistent=False)
         fixed = {
@@ -206,7 +205,7 @@ class CoefficientLaw(LeastSquaresLaw):
 
     def places(self, larger: "CoefficientLaw") -> tuple[int, ...]:
         """Where this law's terms stand among those of a larger law on the same coordinates."""
-        linear = self.terms - len(self.index)
+        linear = self.count - len(self.index)
         known = {tuple(factors): linear + n for n, factors in enumerate(larger.padded())}
         return (*range(linear), *(known[tuple(factors)] for factors in self.padded()))
 
@@ -221,3 +220,9 @@ def terms(states: int, sources: int, degree: int, cross: int) -> int:
         return states + every
     products = math.comb(states + degree, degree) + (states + 1) * every
     return products + (math.comb(states + 1, 2) * half + math.comb(half + 1, 2)) * (degree > 2)
+
+
+def check_terms(states: int, sources: int, degree: int, cross: int) -> None:
+    """Refuse more terms than a fit can take, before they are listed."""
+    if terms(states, sources, degree, cross) > MOST_TERMS:
+        raise TinoError(f"a law of degree {degree} would have more than {MOST_TERMS} terms")

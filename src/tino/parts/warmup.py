@@ -1,5 +1,6 @@
 """The first outputs of a flow whose start it cannot know from rest: a hidden state away from equilibrium."""
 
+import math
 from itertools import combinations_with_replacement
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor, nn
 
 from tino.least_squares import NormalEquations
 from tino.operator import Properties
-from tino.parts.coefficients import check_count, monomials
+from tino.parts.coefficients import check_terms
 from tino.parts.law import window_moments
 from tino.parts.part import Part
 
@@ -28,7 +29,7 @@ class Warmup(Part):
 
     def __init__(self, n: int, sources: int, states: int, moments: int) -> None:
         super().__init__(n=n, sources=sources, states=states, moments=moments)
-        check_count(min(FIRST, moments) * sources, DEGREE)
+        check_terms(min(FIRST, moments) * sources, 0, DEGREE, 0)
         reasons = (f"its first {n} outputs are fitted one by one: they depend on the time since the start",)
         self.properties = Properties(True, False, False, reasons)
         bases = torch.zeros(n, n + 1, moments, dtype=torch.float64)  # of a window that ends at i
@@ -59,7 +60,7 @@ class Warmup(Part):
     def terms(sources: int, moments: int) -> int:
         """How many terms each of its fits has."""
         few = min(FIRST, moments) * sources
-        return moments * sources + monomials(few, DEGREE) - few
+        return moments * sources + math.comb(few + DEGREE, DEGREE) - few
 
     def fit(self, g: Tensor, c: Tensor) -> None:
         """From windows (b, n, n + 1, r) and states (b, n, J) at the first n times of all records."""
