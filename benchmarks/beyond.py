@@ -22,6 +22,8 @@ from tino.runs import read_run
 ROOT = Path(__file__).parent.parent
 CHOICES = Path(__file__).parent / "results" / "beyond.json"
 RIVALS = Path(__file__).parent / "results" / "rivals.json"
+HORIZON = Path(__file__).parent / "results" / "horizon.json"
+MODELS = ROOT / "results" / "beyond-models"  # small ones, for read-outs
 PAGE, README = ROOT / "docs" / "beyond.md", ROOT / "README.md"
 HELD_OUT, SAMPLES = 1, 200
 ROWS = [name for name in PAPER if "fno" in PAPER[name] and name != "fitting-time"]
@@ -114,6 +116,24 @@ def rivals(beyond: Results) -> str:
     return "\n".join(lines)
 
 
+def readouts() -> str:
+    """What the kept models say of themselves."""
+    lines = ["| problem | model | read-out |", "| :--- | :--- | :--- |"]
+    for folder in sorted(MODELS.glob("*/*-0")):
+        said = "<br>".join(tino.load(folder).readout())
+        lines.append(f"| {folder.parent.name} | {folder.name.removesuffix('-0')} | {said} |")
+    return "\n".join(lines)
+
+
+def horizon() -> str:
+    lines = ["| problem, model | largest &#124;u&#124; | of the reference | MSE | of the first tenth |"]
+    lines.append(f"| :--- |{' ---: |' * 4}")
+    for name, row in read_json(HORIZON).items():
+        values = [row[key] for key in ("largest", "largest_of_reference", "mse", "mse_of_the_first_tenth")]
+        lines.append(f"| {name} | {' | '.join(map(short, values))} |")
+    return "\n".join(lines)
+
+
 def costs(beyond: Results) -> str:
     lines = ["| problem | model | stored numbers | fit s | device | causal | autonomous | at rest |"]
     lines.append(f"| :--- | :--- |{' ---: |' * 6}")
@@ -129,7 +149,8 @@ def pieces() -> dict[Path, dict[str, str]]:
     """By page and mark."""
     paper, beyond = read_results(ROOT / "results" / "paper"), read_results(ROOT / "results" / "beyond")
     found = {"table": table(paper, beyond), "others": others(beyond), "costs": costs(beyond)}
-    return {PAGE: {**found, "rivals": rivals(beyond)}, README: {"beyond": short_table(paper, beyond)}}
+    found |= {"rivals": rivals(beyond), "readouts": readouts(), "horizon": horizon()}
+    return {PAGE: found, README: {"beyond": short_table(paper, beyond)}}
 
 
 def write() -> None:

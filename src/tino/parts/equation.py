@@ -18,8 +18,8 @@ class EquationLaw(Law):
     λ_k is the symbol of the linear terms (1, ∂, ∂², ...), F_q are powers of u up to ``degree`` and, in two or three
     dimensions, the advection S(w, w) of a vorticity by its own velocity; D_q are 1 and derivatives. Between samples f
     is the parabola through f_{i-2}, f_{i-1}, f_i, or at the start of a record the line through the last two. A
-    ``network`` of the field adds what these terms leave. ``numbers`` are b, the factors of λ_k, and a_q, in units in
-    which a number of size one matters in one time step.
+    ``network`` of the field adds what these terms leave; then each λ_k also learns a part of its own. ``numbers`` are b,
+    the factors of λ_k, and a_q, in units in which a number of size one matters in one time step.
     """
 
     kind = "equation"
@@ -37,6 +37,8 @@ class EquationLaw(Law):
         self.axes = "xyz"[: len(waves.axes)]
         self.names = ["f", *self._linear_names(), *self._product_names()]
         self.register_buffer("scale", torch.ones(2, dtype=torch.float64))  # of u and f
+        own = torch.zeros(waves.sizes["waves"], 1 if waves.sizes["mirrored"] else 2, dtype=torch.float64)
+        self.own = None if network is None else nn.Parameter(own)  # what is learned of each λ_k: decay, frequency
         self.numbers = nn.Parameter(
             torch.zeros(len(self.names), dtype=torch.float64), requires_grad=network is not None
         )
@@ -99,7 +101,10 @@ class EquationLaw(Law):
         k, square = self._symbols(numbers)
         first = [] if self.waves.sizes["mirrored"] else [1j * one for one in k]
         terms = [torch.ones_like(square), *first, -square, square.square()]
-        return sum((a * t for a, t in zip(numbers[1:], terms, strict=False)), torch.zeros_like(square) * 1j) / self.dt
+        found = sum((a * t for a, t in zip(numbers[1:], terms, strict=False)), torch.zeros_like(square) * 1j)
+        if self.own is not None:
+            found = found - self.own[:, 0] + (0 if self.waves.sizes["mirrored"] else 1j * self.own[:, -1])
+        return found / self.dt
 
     def multipliers(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """Of û_k, to the fields that products need (n, k), and of the products' spectra, to their sum (q, k)."""
