@@ -9,12 +9,17 @@ The model of a row is the one with the least MSE on 200 samples of seed 1, which
 """
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
 import tino
 from tino.files import read_json, write_json, write_text
+from tino.models.flow import Flow
 from tino.paper import PAPER, own_model
+from tino.parts.coefficients import CoefficientLaw
+from tino.parts.equation import EquationLaw
+from tino.parts.wavenumbers import WavenumberLaw
 from tino.report.tables import short
 from tino.results import Entry, Results, read_results
 from tino.runs import read_run
@@ -125,6 +130,37 @@ def readouts() -> str:
     return "\n".join(lines)
 
 
+def rates() -> str:
+    """Learned decay rates beside those of the equations, linearised at zero."""
+    pi = math.pi
+    true = {  # of the n-th wave
+        ("burgers-0.1", "equation"): lambda n: 0.1 * (2 * pi * n) ** 2,
+        ("burgers-0.1", "polynomial"): lambda n: 0.1 * (2 * pi * n) ** 2,
+        ("burgers-0.01", "equation"): lambda n: 0.01 * (2 * pi * n) ** 2,
+        ("allen-cahn", "equation"): lambda n: 1e-4 * (pi * n) ** 2 - 1,
+        ("convection-diffusion", "linear"): lambda n: 0.1**2 / (4 * 0.01) + 0.01 * (pi * n) ** 2,
+    }
+    lines = ["| problem, model | rates of the first waves, learned | of the equation |", "| :--- | ---: | ---: |"]
+    for (problem, model), rate in true.items():
+        learned = ", ".join(f"{one:.4g}" for one in _rates(MODELS / problem / f"{model}-0"))
+        lines.append(f"| {problem}, {model} | {learned} | {', '.join(f'{rate(n):.4g}' for n in range(1, 5))} |")
+    return "\n".join(lines)
+
+
+def _rates(folder: Path) -> list[float]:
+    """Of waves 1 to 4."""
+    model = tino.load(folder)
+    assert isinstance(model, Flow)
+    law, dt = model.law, model.frame.time.step
+    if isinstance(law, CoefficientLaw):
+        return [-float(pole.real) for pole in law.poles(dt)[1:5]]  # the first is the mean, which stays
+    if isinstance(law, EquationLaw):
+        found = -law.rates(law.numbers).real.detach()
+        return [float(found[law.waves.kept[:, 0] == n]) for n in range(1, 5)]
+    assert isinstance(law, WavenumberLaw)
+    return [rate for _, rate in law.rates(dt)[:4]]
+
+
 def horizon() -> str:
     lines = ["| problem, model | largest &#124;u&#124; | of the reference | MSE | of the first tenth |"]
     lines.append(f"| :--- |{' ---: |' * 4}")
@@ -149,7 +185,7 @@ def pieces() -> dict[Path, dict[str, str]]:
     """By page and mark."""
     paper, beyond = read_results(ROOT / "results" / "paper"), read_results(ROOT / "results" / "beyond")
     found = {"table": table(paper, beyond), "others": others(beyond), "costs": costs(beyond)}
-    found |= {"rivals": rivals(beyond), "readouts": readouts(), "horizon": horizon()}
+    found |= {"rivals": rivals(beyond), "readouts": readouts(), "horizon": horizon(), "rates": rates()}
     return {PAGE: found, README: {"beyond": short_table(paper, beyond)}}
 
 

@@ -18,8 +18,8 @@ class EquationLaw(Law):
     λ_k is the symbol of the linear terms (1, ∂, ∂², ...), F_q are powers of u up to ``degree`` and, in two or three
     dimensions, the advection S(w, w) of a vorticity by its own velocity; D_q are 1 and derivatives. Between samples f
     is the parabola through f_{i-2}, f_{i-1}, f_i, or at the start of a record the line through the last two. A
-    ``network`` of the field adds what these terms leave; then each λ_k also learns a part of its own. ``numbers`` are b,
-    the factors of λ_k, and a_q, in units in which a number of size one matters in one time step.
+    ``network`` of the field adds what these terms leave; then each λ_k also learns a part of its own. ``numbers`` are
+    b, the factors of λ_k, and a_q, in units in which a number of size one matters in one time step.
     """
 
     kind = "equation"
