@@ -44,16 +44,19 @@ def choose(runs: Path) -> None:
             continue
         run = read_run(folder)
         _, others = tino.dataset(tino.problem(problem), seed=HELD_OUT, train=1, test=SAMPLES)
-        error = tino.evaluate(run.model(), others).mse_mean
+        try:
+            error = tino.evaluate(run.model(), others).mse_mean
+        except tino.TinoError:  # it overflows on one of them
+            error = None
         found.setdefault(problem, {})[model] = {"held_out_mse": error, "samples": len(others)}
-        print(f"{problem}, {model}: {error:.3e}", flush=True)
+        print(f"{problem}, {model}: {'diverges' if error is None else f'{error:.3e}'}", flush=True)
         write_json(CHOICES, {name: dict(sorted(found[name].items())) for name in sorted(found)})
 
 
 def chosen(problem: str) -> str:
     """The model with the least error on the held-out samples."""
-    errors = read_json(CHOICES)[problem]
-    return min(errors, key=lambda model: errors[model]["held_out_mse"])
+    errors = {model: row["held_out_mse"] for model, row in read_json(CHOICES)[problem].items()}
+    return min((model for model in errors if errors[model] is not None), key=errors.__getitem__)
 
 
 def entry(results: Results, problem: str, model: str) -> Entry | None:

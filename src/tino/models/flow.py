@@ -20,7 +20,7 @@ from tino.parts.fourier import Fourier
 from tino.parts.inputs import OutputScale, output_weights
 from tino.parts.law import Law, histories
 from tino.parts.pointwise import Pointwise
-from tino.parts.start import Start
+from tino.parts.start import Start, starts_from_ic
 from tino.parts.warmup import Warmup
 from tino.parts.wavenumbers import WavenumberLaw, box_length
 
@@ -57,6 +57,8 @@ class Plan(ABC):
         frame = Frame.of(name, train)
         if frame.state not in (0, frame.output_size):
             raise TinoError(f"{name} starts from a field of {frame.output_size} numbers, ic has {frame.state}")
+        if not starts_from_ic(train):
+            raise TinoError(f"{name} starts from u(T_0), but ic of {train.name} is another state")
         weights = output_weights(train)
         outputs = None if weights is None else OutputScale(train.output_size)
         if outputs is not None and weights is not None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tino.data import Dataset
+from tino.parts.inputs import output_weights
 from tino.parts.law import Law
 from tino.parts.start import Start
 from tino.parts.warmup import Warmup
@@ -26,13 +27,16 @@ class Rollouts:
     fitted: Dataset
     held: Dataset
     start: Start
+    weights: Tensor  # (x,) of the outputs in an error: several channels weigh alike
 
     @staticmethod
     def of(train: Dataset) -> "Rollouts":
         places = torch.linspace(0, len(train) - 1, min(MOST, max(1, len(train) // ONE_IN))).round().long()
         others = torch.ones(len(train), dtype=torch.bool)
         others[places] = len(train) < 3
-        return Rollouts(train.take(others.nonzero()[:, 0]), train.take(places), Start.of(train))
+        weights = output_weights(train)
+        weights = torch.ones(train.output_size) if weights is None else weights
+        return Rollouts(train.take(others.nonzero()[:, 0]), train.take(places), Start.of(train), weights.double())
 
     @property
     def from_zero(self) -> bool:
@@ -42,7 +46,8 @@ class Rollouts:
     @property
     def size(self) -> float:
         """The mean square of the held-out outputs."""
-        return float(self.held.u.double().square().mean())
+        squares = (self.held.u.double() * self.weights).square().mean(-1)
+        return float(squares.mean() if self.held.mask is None else squares[self.held.mask].mean())
 
     def error(self, law: Law, warmup: Warmup | None = None) -> float:
         """The MSE of the rolled-out records; inf if it diverges."""
@@ -69,6 +74,6 @@ class Rollouts:
                 return torch.full((copies,), math.inf)
             states.append(c)
             past = torch.cat([past[:, :, 1:], c[:, :, None]], 2)
-        squares = (law.output(torch.stack(states, 2)) - u).square().mean(-1)  # (w, n, t)
+        squares = ((law.output(torch.stack(states, 2)) - u) * self.weights).square().mean(-1)  # (w, n, t)
         mask = self.held.mask
         return (squares.flatten(1) if mask is None else squares[:, mask]).mean(1).nan_to_num(nan=math.inf)

@@ -7,6 +7,7 @@ from tino.data import Dataset
 from tino.operator import POINTWISE, Properties
 from tino.parts.part import Part
 
+NEAR = 1e-3  # of the spread of u: an initial state that differs by less is u(T_0)
 SHARED = 1e-6  # of the size of u: records whose first outputs differ by less start from one state
 
 
@@ -46,3 +47,12 @@ def starts_shared(train: Dataset) -> bool:
     """Whether all records start from one field."""
     first, size = train.u[:, 0].double(), float(train.u.double().square().mean().sqrt())
     return bool(((first - first.mean(0)).abs() <= SHARED * size).all())
+
+
+def starts_from_ic(train: Dataset) -> bool:
+    """Whether ic, if there is one, is u(T_0), but for a constant offset."""
+    if train.ic is None:
+        return True
+    difference = train.ic.double() - train.u[:, 0].double()
+    size = float(train.u.double().std())
+    return bool(((difference - difference.mean(0)).abs() <= NEAR * size).all())
