@@ -291,3 +291,11 @@ def test_a_network_at_points_is_this_formula(kind):
         expected = expected + 1j * box.k[:, a] * box.coefficients(flux[..., a], box.fine) * box.length / (2 * np.pi)
     np.testing.assert_allclose(found, 0.7 * expected, atol=1e-11)
     assert float(silent.abs().max()) < 1e-14
+
+
+def test_wavenumbers_off_the_grid_are_refused():
+    waves = Fourier([16], 2, [24], False)
+    waves.load_state_dict({"kept": torch.tensor([[1], [7]])})
+    for wrong in ([[1], [9]], [[1], [-2]]):
+        with pytest.raises(RuntimeError, match="not on the grid"):
+            waves.load_state_dict({"kept": torch.tensor(wrong)})

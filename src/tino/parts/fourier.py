@@ -101,6 +101,15 @@ class Fourier(Part):
             self._known[key] = place
         return self._known[key]
 
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:  # pyright: ignore
+        """Wavenumbers from a file must lie on the grid."""
+        kept = state_dict.get(f"{prefix}kept")
+        if kept is not None and kept.shape == self.kept.shape and len(kept):
+            outside = (2 * kept.abs() > torch.tensor(self.full)).any() or (kept[:, -1] < 0).any()
+            if kept.dtype != torch.long or bool(outside):
+                rest[-1].append(f"{prefix}kept has wavenumbers that are not on the grid")
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
     @staticmethod
     def of(grid: Grid, u: Tensor, cut: float, over: float) -> "Fourier":
         """The waves whose size in the fields u (n, x) is above ``cut`` times the largest."""
