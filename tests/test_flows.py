@@ -300,7 +300,7 @@ def test_growth_that_noise_makes_is_damped(monkeypatch):
     f = noise(20, 40, 1)
     x = driven(lambda x, _, f0, f1: 0.8 * x + f1, f, [[0.0], [0.0]])
     small = 1e-3 * 1.1 ** torch.arange(-39.0, 1.0, dtype=torch.float64) * torch.sign(noise(20))[:, None]
-    small[0] = 0.0
+    small[10] = 0.0
     small[:, 0] = 0.0
     train = recorded(f, torch.cat([x, x + small[..., None]], 2))
     with monkeypatch.context() as patch:
@@ -399,7 +399,10 @@ def test_forged_records_of_flows_are_one_line(every, tmp_path):
 
 
 def test_an_equation_needs_a_grid():
-    with pytest.raises(tino.TinoError, match=r"^an equation needs one input and one output .*: try polynomial$"):
+    with pytest.raises(
+        tino.TinoError,
+        match=r"^an equation needs one input and one output, on .*: try polynomial \(own data has 1 .* on point",
+    ):
         tino.build("equation", quadratic_map(4))
 
 
@@ -421,11 +424,12 @@ def one_step_error(model: Flow, data: tino.Dataset) -> float:
 def test_a_network_learns_what_the_law_leaves(problem, own_cache):
     sizes = {"n_t": 40, "resolution": 32} if problem == "rational-flux" else {"n_t": 40}
     train, test = tino.dataset(tino.problem(problem, **sizes), train=20, test=4, show_progress=False)
-    options = {"width": 16, "degree": 1}
+    options = {"width": 16, "degree": 1} | ({"delays": 2} if problem == "pendulum" else {})
     start = tino.build("flow-tino", train, **options)
     assert isinstance(start, Flow)
     start.solve(train)
-    model = fitted("flow-tino", train, tino.TrainConfig(steps=60, times=8, batch_size=10), **options)
+    steps = 200 if problem == "pendulum" else 60
+    model = fitted("flow-tino", train, tino.TrainConfig(steps=steps, times=8, batch_size=10), **options)
     assert one_step_error(model, test) < 0.9 * one_step_error(start, test)
     f = test.f.double()
     whole = model(f)

@@ -1,6 +1,7 @@
 """Commands about models and their runs."""
 
 import sys
+import textwrap
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,7 +95,7 @@ class Train:
         if done.channels:
             print_scores(done.result.scores, done.channels, done.preview().data.output_channels)
         for line in done.model().readout():
-            say(line)
+            say(textwrap.fill(line, 80, subsequent_indent="  "))
         say(f"saved in {folder}")
 
 

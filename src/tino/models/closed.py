@@ -69,7 +69,7 @@ def search(plan: ClosedForm, train: Dataset, show_progress: bool) -> Search:
         if plan.coordinates != "waves" and found.relative > GOOD[0]:
             try_coefficients(plan, found)
         if found.law is None:
-            raise TinoError(f"every closed form diverges on held-out records of {train.name}: a learned flow may not")
+            raise TinoError(f"no closed form follows the held-out records of {train.name}, of {train.time.n} times")
         found.steady()
     return found
 
@@ -100,7 +100,7 @@ def try_waves(plan: ClosedForm, found: Search) -> None:
     highest = min(highest, 1) if plan.clock else highest
     for cut in WAVE_CUTS if len(grid.shape) == 1 else WAVE_CUTS[-1:]:
         for family, over in families:
-            waves = Fourier.of(grid, some_rows(data.u), cut, over)
+            waves = Fourier.of(grid, some_rows(data.rows(data.u)), cut, over)
             sizes = {"clock": plan.clock, "times": data.time.n, "constant": not found.rollouts.from_zero}
             largest = WavenumberLaw(waves, box_length(grid), family, highest, **sizes)
             cost = math.prod(waves.sizes["fine"]) * largest.count
@@ -140,10 +140,12 @@ def coordinates(data: Dataset, cut: float, zero: bool) -> Coordinates:
 
     Few outputs that do not start at zero are centred, so that high powers stay well conditioned.
     """
-    rows = some_rows(data.u)
+    rows = some_rows(data.rows(data.u))
     middle = rows.mean(0) if rows.shape[1] <= FEW and not zero else rows[0, :0]
     to_state, to_output = _projection(rows - middle if len(middle) else rows, output_weights(data), cut)
-    return Coordinates(middle, to_state, to_output, _projection(some_rows(data.f), input_weights(data), INPUT_CUT)[0])
+    return Coordinates(
+        middle, to_state, to_output, _projection(some_rows(data.rows(data.f)), input_weights(data), INPUT_CUT)[0]
+    )
 
 
 def _projection(rows: Tensor, weights: Tensor | None, cut: float) -> tuple[Tensor, Tensor]:
@@ -211,11 +213,14 @@ def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[
     asked = [(plan.delays, plan.stride or 1)] if plan.delays else None
     if plan.degree == 1 or plan.clock:
         for p, s in asked or [(p, 1) for p in (LINEAR_DELAYS if few else (1,))]:
-            if p * s * 4 <= data.time.n and p * at.states + (p * s + 1) * sources <= TERMS:
+            count = (p * at.states + (p * s + 1) * sources) * (1 + plan.clock)
+            if p * s < data.time.n - 1 and (p == 1 or p * s * 4 <= data.time.n) and count <= TERMS:
                 yield from ([law(p, s, 1, 0, constant, 0)] for constant in constants)
         return
     if few:
         for p, s in asked or DELAYS:
+            if p * s >= data.time.n - 1:
+                continue
             if s > 1 and found.relative < GOOD[1]:
                 return
             degrees = [plan.degree] if plan.degree else range(1, 6)

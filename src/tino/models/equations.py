@@ -47,12 +47,13 @@ class Equation(Plan):
 
 def check_suits(train: Dataset) -> None:
     if not suits_waves(train):
-        needs = "an equation needs one input and one output on the same periodic box or interval"
-        raise TinoError(f"{needs}, {train.name} has {train.inputs} and {train.outputs}: try polynomial")
+        needs = "an equation needs one input and one output, on the same periodic box or interval: try polynomial"
+        counts = f"{len(train.input_channels)} input and {len(train.output_channels)} output channels"
+        raise TinoError(f"{needs} ({train.name} has {counts}, on {train.inputs.kind} and {train.outputs.kind})")
 
 
 def _waves(train: Dataset) -> Fourier:
-    return Fourier.of(train.outputs, some_rows(train.u), CUT, OVER)
+    return Fourier.of(train.outputs, some_rows(train.rows(train.u)), CUT, OVER)
 
 
 def _law(train: Dataset, waves: Fourier, steps: int, degree: int) -> EquationLaw:

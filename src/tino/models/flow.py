@@ -20,7 +20,7 @@ from tino.parts.fourier import Fourier
 from tino.parts.inputs import OutputScale, output_weights
 from tino.parts.law import Law, histories
 from tino.parts.pointwise import Pointwise
-from tino.parts.start import Start, starts_from_ic
+from tino.parts.start import Start, starts_from_ic, starts_shared
 from tino.parts.warmup import Warmup
 from tino.parts.wavenumbers import WavenumberLaw, box_length
 
@@ -40,9 +40,8 @@ class Fitted:
 class Plan(ABC):
     """How a flow finds its law. Its fields are the options of ``tino.build``."""
 
-    @property
-    def learning(self) -> tuple[Records | Stretches, ...]:
-        """What follows the fit; nothing, for a closed form."""
+    def learning(self, times: int, first: int = 0) -> tuple[Records | Stretches, ...]:
+        """What follows the fit of records of so many times; nothing, for a closed form."""
         return ()
 
     @abstractmethod
@@ -81,7 +80,7 @@ class Flow(Operator):
         super().__init__()
         self.outputs = outputs
         self.frame, self.plan, self.start_part, self.law, self.warmup = frame, plan, start, law, warmup
-        self.learning = plan.learning
+        self.learning = plan.learning(frame.time.n)
         self.notes: tuple[str, ...] = ()
 
     # -- step by step --------------------------------------------------------------------------------------
@@ -152,8 +151,13 @@ class Flow(Operator):
         """Least squares over all pairs of successive states; what is left open is chosen on held-out records."""
         found = self.plan.fit(train, show_progress)
         self.start_part, self.law, self.warmup, self.notes = Start.of(train), found.law, found.warmup, found.notes
-        if self.learning:  # gradients need no more
-            self.float()
+        if train.ic is None and not starts_shared(train):
+            self.notes += (
+                "the records start from different states, which are not given as ic: it starts from their mean",
+            )
+        if self.learning:
+            self.learning = self.plan.learning(self.frame.time.n, 0 if self.warmup is None else self.law.lags)
+            self.float()  # gradients need no more
 
     # -- its record ----------------------------------------------------------------------------------------
 

@@ -36,9 +36,9 @@ class Learned(Plan):
     stride: int = 0
     clock: int = 0
 
-    @property
-    def learning(self) -> tuple[Stretches, ...]:
-        return (Stretches(1, share=2.0), Stretches(self.unroll, share=1.0))
+    def learning(self, times: int, first: int = 0) -> tuple[Stretches, ...]:
+        unroll = max(1, min(self.unroll, times - 1 - first))
+        return (Stretches(1, first, share=2.0), Stretches(unroll, first, share=1.0))
 
     def on_waves(self, train: Dataset) -> bool:
         return suits_waves(train) and self.coordinates != "pod" and not self.clock

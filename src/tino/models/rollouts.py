@@ -31,7 +31,9 @@ class Rollouts:
 
     @staticmethod
     def of(train: Dataset) -> "Rollouts":
-        places = torch.linspace(0, len(train) - 1, min(MOST, max(1, len(train) // ONE_IN))).round().long()
+        count = min(MOST, max(1, len(train) // ONE_IN))
+        places = torch.linspace(0, len(train) - 1, count if count > 1 else 3).round().long()
+        places = places if count > 1 else places[1:2]  # one: the middle
         others = torch.ones(len(train), dtype=torch.bool)
         others[places] = len(train) < 3
         weights = output_weights(train)
@@ -45,9 +47,8 @@ class Rollouts:
 
     @property
     def size(self) -> float:
-        """The mean square of the held-out outputs."""
-        squares = (self.held.u.double() * self.weights).square().mean(-1)
-        return float(squares.mean() if self.held.mask is None else squares[self.held.mask].mean())
+        """The mean square of the outputs."""
+        return float((self.fitted.rows(self.fitted.u).double() * self.weights).square().mean())
 
     def error(self, law: Law, warmup: Warmup | None = None) -> float:
         """The MSE of the rolled-out records; inf if it diverges."""

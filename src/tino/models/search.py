@@ -99,7 +99,6 @@ def _one(law: LeastSquaresLaw) -> tuple[Tensor, Tensor]:
     return zeros.new_zeros(law.lags, states), zeros.new_zeros(law.window, sources)
 
 
-def some_rows(values: Tensor) -> Tensor:
-    """At most SNAPSHOTS fields, evenly spread over records and times, (n, x) in float64."""
-    every = values.flatten(0, 1)
+def some_rows(every: Tensor) -> Tensor:
+    """At most SNAPSHOTS of the fields (n, x), evenly spread, in float64."""
     return every[torch.linspace(0, len(every) - 1, min(SNAPSHOTS, len(every))).round().long()].double()

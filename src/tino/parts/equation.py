@@ -16,7 +16,7 @@ class EquationLaw(Law):
     """û(t_i) from û(t_{i-1}): ``steps`` Runge-Kutta steps of fourth order in the integrating factor e^{λ_k t}.
 
     λ_k is the symbol of the linear terms (1, ∂, ∂², ...), F_q are powers of u up to ``degree`` and, in two or three
-    dimensions, the advection S(w, w) of a vorticity by its own velocity; D_q are 1 and derivatives. Between samples f
+    dimensions, the advection v·∇w of a vorticity by its own velocity; D_q are 1 and derivatives. Between samples f
     is the parabola through f_{i-2}, f_{i-1}, f_i, or at the start of a record the line through the last two. A
     ``network`` of the field adds what these terms leave; then each λ_k also learns a part of its own. ``numbers`` are
     b, the factors of λ_k, and a_q, in units in which a number of size one matters in one time step.
@@ -79,7 +79,7 @@ class EquationLaw(Law):
 
     def coefficients(self) -> dict[str, float]:
         """The equation's coefficients by term, in the units of the data."""
-        highest = float(torch.stack(self.waves.wavenumbers(self.length)).abs().max())
+        highest = float(torch.stack(self.waves.wavenumbers(self.length)).abs().max()) or 1.0
         u, f = self.scale.tolist()
         found = {}
         for name, number in zip(self.names, self.numbers.tolist(), strict=True):

@@ -123,7 +123,9 @@ class Fourier(Part):
         kept = kept[(2 * kept.abs() < torch.tensor(every.full)).all(1)]  # the highest frequency has no sign
         every.kept = kept
         size = every.spectrum(u.double()).abs().square().mean(0).sqrt()
-        kept = kept[size > cut * size.max()]
+        kept = kept[size > cut * size.max()] if len(size) and bool(size.max() > 0) else kept[:0]
+        if not len(kept):
+            raise TinoError("fields that are zero everywhere have no waves")
         fine = [good_size(2 * over * int(kept[:, a].abs().max()) + 2) for a in range(len(shape))]
         found = Fourier(shape, len(kept), fine, mirrored)
         found.kept.copy_(kept)

@@ -13,8 +13,8 @@ class Pointwise(Part):
     """ĝ + Σ_x ∂_x ĥ_x, (g, h) = s [N(z) - N(0)] at each point, N a network of z.
 
     z are u, its first derivatives, in two or three dimensions the velocity of a vorticity u, ``filters`` learned
-    multipliers of û_k, and f, each scaled to size one. On an interval h is multiplied by u_x, so that it is odd under a
-    mirror. No input and a zero field give zero.
+    multipliers of û_k, and f, each scaled to size one. On an interval N reads u_x² and h is multiplied by u_x, so that
+    g is even under a mirror and h odd. No input and a zero field give zero.
     """
 
     kind = "pointwise"
@@ -51,10 +51,14 @@ class Pointwise(Part):
     def forward(self, waves: Fourier, v: Tensor, f: Tensor) -> Tensor:
         """û (..., k), f̂ (..., k) -> (..., k)."""
         z, k = self.fields(waves, v, f)
-        out = self.net(z / self.inputs) - self.net(torch.zeros_like(self.inputs))
+        z = z / self.inputs
+        slope = z[..., 1:2]
+        if self.mirrored:
+            z = torch.cat([z[..., :1], slope.square(), z[..., 2:]], -1)
+        out = self.net(z) - self.net(torch.zeros_like(self.inputs))
         g, h = out[..., 0], out[..., 1:]
         if self.mirrored:
-            h = h * (z[..., 1:2] / self.inputs[1])
+            h = h * slope
         parts = waves.back(torch.stack([g, *h.unbind(-1)]))
         flux = sum((1j * one * part for one, part in zip(k, parts[1:], strict=True)), torch.zeros_like(parts[0]))
         return self.output * (parts[0] + flux * (self.length / (2 * torch.pi)))
