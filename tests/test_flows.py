@@ -454,3 +454,16 @@ def test_a_network_leaves_zero_at_zero():
         moved = law(past + 0.1, g, 5)
         law.left.fill_(0.0)
         assert float((law(past + 0.1, g, 5) - moved).abs().max()) > 1e-6
+
+
+def test_the_seed_decides_the_network(own_cache):
+    train, _ = tino.dataset(tino.problem("pendulum", n_t=40), train=20, test=4, show_progress=False)
+    made = []
+    for seed in (0, 0, 1):
+        model = tino.build("flow-tino", train, seed, width=8, degree=1, delays=2)
+        assert isinstance(model, Flow)
+        model.solve(train)
+        assert isinstance(model.law, CorrectedLaw)
+        made.append(model.law.gates[0].weight.clone())  # pyright: ignore[reportCallIssue]
+    assert torch.equal(made[0], made[1])
+    assert not torch.equal(made[0], made[2])

@@ -62,7 +62,9 @@ class Plan(ABC):
         outputs = None if weights is None else OutputScale(train.output_size)
         if outputs is not None and weights is not None:
             outputs.fit(weights)
-        return Flow(frame, self, Start.of(train), self.first(train), outputs=outputs).double()
+        made = Flow(frame, self, Start.of(train), self.first(train), outputs=outputs).double()
+        made.seed = torch.initial_seed()  # that of ``tino.build``
+        return made
 
 
 class Flow(Operator):
@@ -82,6 +84,7 @@ class Flow(Operator):
         self.frame, self.plan, self.start_part, self.law, self.warmup = frame, plan, start, law, warmup
         self.learning = plan.learning(frame.time.n)
         self.notes: tuple[str, ...] = ()
+        self.seed = 0
 
     # -- step by step --------------------------------------------------------------------------------------
 
@@ -149,7 +152,9 @@ class Flow(Operator):
 
     def solve(self, train: Dataset, show_progress: bool = False) -> None:
         """Least squares over all pairs of successive states; what is left open is chosen on held-out records."""
-        found = self.plan.fit(train, show_progress)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)  # a network is made here, of the sizes that the fit has found
+            found = self.plan.fit(train, show_progress)
         self.start_part, self.law, self.warmup, self.notes = Start.of(train), found.law, found.warmup, found.notes
         if train.ic is None and not starts_shared(train):
             self.notes += (
