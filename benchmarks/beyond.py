@@ -169,7 +169,8 @@ def horizon() -> str:
     lines.append(f"| :--- |{' ---: |' * 4}")
     for name, row in read_json(HORIZON).items():
         values = [row[key] for key in ("largest", "largest_of_reference", "mse", "mse_of_the_first_tenth")]
-        lines.append(f"| {name} | {' | '.join(map(short, values))} |")
+        cells = ["overflows" if value is None else short(value) for value in values]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
