@@ -13,7 +13,7 @@ help:
 	@echo "make demo     Burgers' equation: data, three models, table and page (4 minutes on 2 cores)"
 	@echo "make test     lint, types and tests (under 10 minutes)"
 	@echo "make verify   committed results and the long checks; writes results/verify.json and, in benchmarks/results,"
-	@echo "              kills.json and fuzz.json (100 000 damaged files)"
+	@echo "              kills.json, fuzz.json and fuzz_import.json (100 000 damaged files each), stream_day.json, exports.json"
 	@echo "make clean    remove the virtual environment, runs and caches of tools"
 
 $(VENV)/bin/python:
@@ -53,6 +53,9 @@ verify: $(VENV)/.dev
 	$(BIN)/python benchmarks/verify.py
 	$(BIN)/python benchmarks/kills.py
 	$(BIN)/python benchmarks/fuzz.py
+	$(BIN)/python benchmarks/fuzz_import.py
+	$(BIN)/python benchmarks/stream_day.py
+	$(BIN)/python benchmarks/exports.py
 
 clean:
 	rm -rf $(VENV) runs build dist .pytest_cache .ruff_cache .hypothesis

@@ -28,6 +28,9 @@ ROOT = Path(__file__).parent.parent
 CHOICES = Path(__file__).parent / "results" / "beyond.json"
 RIVALS = Path(__file__).parent / "results" / "rivals.json"
 HORIZON = Path(__file__).parent / "results" / "horizon.json"
+COARSE = Path(__file__).parent / "results" / "coarse.json"
+DESIGNS = Path(__file__).parent / "results" / "designs.json"
+FLOW_COSTS = Path(__file__).parent / "results" / "flow-costs.json"
 MODELS = ROOT / "results" / "beyond-models"  # small ones, for read-outs
 PAGE, README = ROOT / "docs" / "beyond.md", ROOT / "README.md"
 HELD_OUT, SAMPLES = 1, 200
@@ -113,6 +116,71 @@ def others(beyond: Results) -> str:
     return "\n".join(lines)
 
 
+def steppers(beyond: Results) -> str:
+    """fno-step beside the chosen flow, and how long it was trained."""
+    heads = "| problem | chosen flow | fno-step | steps | minutes | device | the flow's over its error |"
+    lines = [heads, f"| :--- |{' ---: |' * 6}"]
+    for problem in ROWS:
+        found = entry(beyond, problem, "fno-step") or entry(beyond, problem, "fno-step-clock")
+        flow = error(beyond, problem, chosen(problem))
+        if found is None or flow is None:
+            continue
+        one = found.results[0]
+        cells = [short(flow), short(found.error), f"{one.steps:,}", f"{one.train_seconds / 60:.0f}", one.device]
+        lines.append(f"| {problem} | {' | '.join(cells)} | {flow / found.error:.1e} |")
+    return "\n".join(lines)
+
+
+def coarse() -> tuple[str, str]:
+    """The errors on advection-diffusion-3d, from benchmarks/coarse.py: over time and amplitude; over waves."""
+    found = read_json(COARSE)
+    names = {"floor": "not determined by the samples of f"}
+    times = list(found["floor"]["by_time"])
+    heads = ["", "MSE", *(f"i = {i}" for i in times), "weakest quarter of A", "strongest", "worst sample"]
+    lines = [f"| {' | '.join(heads)} |", f"| :--- |{' ---: |' * (len(heads) - 1)}"]
+    for name, row in found.items():
+        quarters = row["by_quarter_of_amplitude"]
+        cells = [row["mse"], *row["by_time"].values(), quarters[0], quarters[-1], row["samples"]["worst"]]
+        lines.append(f"| {names.get(name, name)} | {' | '.join(short(cell) for cell in cells)} |")
+    waves = [f"| | {' | '.join(str(n) for n in range(9))} | along x_3 |", f"| :--- |{' ---: |' * 10}"]
+    for name, row in found.items():
+        cells = [*row["by_wave"]["plane"], sum(row["by_wave"]["line"])]
+        waves.append(f"| {names.get(name, name)} | {' | '.join(short(cell) for cell in cells)} |")
+    return "\n".join(lines), "\n".join(waves)
+
+
+def flow_costs() -> str:
+    """Fits beside FNO's training, on one core, from benchmarks/flow_costs.py."""
+    heads = ["problem", "chosen flow", "fit, s", "FNO, s a step", "steps", "FNO, s", "flow's numbers", "FNO's"]
+    lines = [f"| {' | '.join(heads)} |", f"| :--- | :--- |{' ---: |' * 6}"]
+    for problem, row in read_json(FLOW_COSTS).items():
+        cells = [f"{row['flow_seconds']:.0f}", f"{row['fno_seconds_per_step']:.1f}", f"{row['fno_steps']:,}"]
+        cells += [f"{row[key]:,.0f}" for key in ("fno_seconds", "flow_stored_numbers", "fno_stored_numbers")]
+        lines.append(f"| {problem} | {row['flow']} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def designs() -> str:
+    """flow-tino with other options than its own, from benchmarks/designs.py."""
+    heads = [
+        "problem",
+        "design",
+        "steps",
+        "processor s",
+        "test MSE",
+        "below the top",
+        "over the top",
+        "samples of seed 1",
+    ]
+    lines = [f"| {' | '.join(heads)} |", f"| :--- | :--- |{' ---: |' * 6}"]
+    for problem, row in read_json(DESIGNS).items():
+        design = ", ".join(f"`{name}={value}`" for name, value in row["design"].items())
+        keys = ("mse", "mse_below_the_top", "mse_over_the_top")
+        cells = [f"{row['steps']:,}", f"{row['processor_seconds']:.0f}", *(short(row["test"][key]) for key in keys)]
+        lines.append(f"| {problem} | {design} | {' | '.join(cells)} | {short(row['seed 1']['mse'])} |")
+    return "\n".join(lines)
+
+
 def rivals(beyond: Results) -> str:
     """pysindy and DMDc, from benchmarks/rivals.py, beside the flows."""
     methods, ours = ("pysindy", "DMDc"), ("linear", "polynomial", "equation")
@@ -189,6 +257,8 @@ def pieces() -> dict[Path, dict[str, str]]:
     """By page and mark."""
     paper, beyond = read_results(ROOT / "results" / "paper"), read_results(ROOT / "results" / "beyond")
     found = {"table": table(paper, beyond), "others": others(beyond), "costs": costs(beyond)}
+    found |= {"steppers": steppers(beyond), "flow costs": flow_costs(), "designs": designs()}
+    found["coarse"], found["coarse waves"] = coarse()
     found |= {"rivals": rivals(beyond), "readouts": readouts(), "horizon": horizon(), "rates": rates()}
     return {PAGE: found, README: {"beyond": short_table(paper, beyond)}}
 

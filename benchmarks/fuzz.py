@@ -26,7 +26,7 @@ import time
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -37,7 +37,7 @@ import torch
 from torch import Tensor
 
 import tino
-from tino import data as datasets
+from tino import storage
 from tino.channels import Channel
 from tino.files import SEAL, sealed, stamp, write_json
 from tino.options import DataOptions
@@ -50,6 +50,7 @@ from tino.training.state import Training
 RESULTS = Path(__file__).parent / "results" / "fuzz.json"
 MUTATIONS, SEED = 100_000, 0
 SECONDS = 20.0  # a file that takes longer is a hang
+START = 300.0  # seconds that a process may take to begin, on a machine with other work
 MEMORY = 2 * 2**30  # bytes that reading a file may take, above those of an idle process
 LINE = 500  # characters of an error, paths included
 GOOD, BAD = ("same numbers", "refused", "loaded"), ("changed numbers", "crash", "hang", "memory")
@@ -120,7 +121,7 @@ def read_state(path: Path) -> Any:
 
 
 def read_data(path: Path) -> Any:
-    return [datasets.read_record(path), *datasets.load_dataset(path)]
+    return [storage.read_record(path), *storage.load_dataset(path)]
 
 
 def read_folder(path: Path) -> Any:
@@ -404,11 +405,12 @@ class Worker:
     process: Any = None
     rest: bytes = b""
     seen: float = 0.0
+    script: str = __file__
 
     def start(self) -> None:
         numbers = [str(value) for value in (self.folder, self.seed, self.next, self.last, self.step)]
-        self.process = subprocess.Popen([sys.executable, __file__, "--work", *numbers], stdout=subprocess.PIPE)
-        self.rest, self.seen = b"", time.monotonic() + 60  # time to start
+        self.process = subprocess.Popen([sys.executable, self.script, "--work", *numbers], stdout=subprocess.PIPE)
+        self.rest, self.seen = b"", time.monotonic() + START
 
     def lines(self) -> list[Any]:
         """What it said since; the end of a process that died or hung counts as an outcome."""
@@ -445,20 +447,29 @@ class Worker:
         return [row]
 
 
-def fuzz(mutations: int, seed: int, workers: int, show: int = 20) -> dict[str, Any]:
-    counts: dict[str, Counter[str]] = {target.name: Counter() for target in TARGETS}
+def fuzz(
+    mutations: int,
+    seed: int,
+    workers: int,
+    show: int = 20,
+    targets: Sequence[Target] = TARGETS,
+    make: Callable[[Path], None] = make,
+    script: str = __file__,
+) -> dict[str, Any]:
+    """Counts of how reading ended, by target; ``make`` writes the whole files, ``script`` works on some of them."""
+    counts: dict[str, Counter[str]] = {target.name: Counter() for target in targets}
     largest, begun, shown = 0, time.monotonic(), Counter[str]()
     with tempfile.TemporaryDirectory() as place:
         make(Path(place) / "whole")
         crew = []
         for i in range(workers):
             shutil.copytree(Path(place) / "whole", Path(place) / str(i))
-            crew.append(Worker(Path(place) / str(i), seed, i, mutations, workers))
+            crew.append(Worker(Path(place) / str(i), seed, i, mutations, workers, script=script))
             crew[-1].start()
         while any(worker.process for worker in crew):
             for worker in (worker for worker in crew if worker.process):
                 for number, how, taken, said in worker.lines():
-                    name = TARGETS[number % len(TARGETS)].name
+                    name = targets[number % len(targets)].name
                     counts[name][how] += 1
                     largest = max(largest, taken)
                     if how in BAD and shown[f"{name}{how}"] < show:
@@ -478,12 +489,17 @@ def fuzz(mutations: int, seed: int, workers: int, show: int = 20) -> dict[str, A
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(
+    about: str | None = __doc__,
+    results: Path = RESULTS,
+    work: Callable[[Path, int, int, int, int], None] = work,
+    fuzz: Callable[[int, int, int], dict[str, Any]] = fuzz,
+) -> None:
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutations", type=int, default=MUTATIONS)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--workers", type=int, default=min(4, os.cpu_count() or 1))
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=results)
     parser.add_argument("--work", nargs=5, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:

@@ -58,6 +58,7 @@ OTHERS = [  # coefficients other than the usual ones
 OPTIONS = {  # what --set names: meaning, values
     "clock": ("the paper's 10 - t, or 10 in its place", "printed, constant"),
     "damping": ("c", "any number"),
+    "input": ("the paper's sine, or lines at random frequencies up to 8", "sine, multisine"),
     "rho": ("ρ", "any number"),
     "epsilon": ("ε; fronts are about as wide", "above 0"),
     "boundary": ("u_x = 0 at the ends, or the end values fixed", "neumann, frozen"),

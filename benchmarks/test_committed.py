@@ -61,6 +61,25 @@ def test_the_training_page_is_the_measured_one():
         assert "\n".join(table()) in text
 
 
+def test_the_page_of_readouts_is_the_measured_one():
+    benchmark = script("readouts")
+    results = json.loads(benchmark.RESULTS.read_text())
+    text = benchmark.PAGE.read_text(encoding="utf-8")
+    for table in benchmark.TABLES.values():
+        assert "\n".join(table(results)) in text
+
+
+def test_readouts_of_learned_oscillators_are_close_to_the_closed_forms():
+    results = json.loads(script("readouts").RESULTS.read_text())
+    for row in results["first_order"].values():
+        assert max(row["response_error"].values()) < 0.01
+        for read, exact in (row["gain"], row["natural_frequency"], row["damping_ratio"]):
+            assert abs(read / exact - 1) < 0.01
+    assert max(row["error"] for row in results["second_order"]) < 0.01
+    for row in results["coverage"].values():
+        assert abs(row["mean"] - row["expected"]) < 3 * row["error"]
+
+
 def test_the_diagnosis_page_is_the_measured_one():
     benchmark = script("diagnosis")
     results = json.loads(benchmark.RESULTS.read_text())
@@ -162,6 +181,15 @@ def test_no_damaged_or_forged_file_was_accepted():
     assert found["memory_largest_bytes"] <= found["memory_bound_bytes"] == benchmark.MEMORY
 
 
+def test_no_file_to_import_crashed_or_hung():
+    benchmark = script("fuzz_import")
+    found = json.loads(benchmark.RESULTS.read_text())
+    assert found["mutations"] == sum(found["total"].values()) >= 1000
+    assert set(found["targets"]) == {target.name for target in benchmark.TARGETS}
+    assert [found["total"][how] for how in benchmark.fuzz.BAD] == [0, 0, 0, 0]
+    assert found["memory_largest_bytes"] <= found["memory_bound_bytes"] == benchmark.MEMORY
+
+
 def test_what_was_asked_of_the_costs_is_met():
     """The bars that these results were measured for."""
     results = {path.stem: json.loads(path.read_text()) for path in (ROOT / "benchmarks" / "results").glob("*.json")}
@@ -211,14 +239,9 @@ def test_the_chosen_flows_are_ahead_of_fno_and_of_the_paper():
         ratios[problem] = found.error / fno
         printed[problem] = found.error / min(figure[0] for figure in PAPER[problem].values())
     assert len(ratios) == 12
-    assert max(ratios.values()) <= 1
-    assert sum(ratio <= 0.5 for ratio in ratios.values()) >= 11
-    assert sum(ratio <= 0.1 for ratio in ratios.values()) >= 10
+    assert max(ratios.values()) <= 0.1
     assert all(ratio <= 1 for problem, ratio in printed.items() if problem != "allen-cahn")
     assert beyond.error(flows, "allen-cahn", beyond.chosen("allen-cahn")) < 1e-7
-
-
-OVERFLOWS = {"advection-diffusion-3d"}  # docs/beyond.md says so
 
 
 def test_the_chosen_flows_stay_bounded_over_ten_times_the_horizon():
@@ -227,4 +250,52 @@ def test_the_chosen_flows_stay_bounded_over_ten_times_the_horizon():
     for problem in beyond.ROWS:
         model = beyond.chosen(problem)
         if not model.endswith("-clock"):
-            assert found[f"{problem}, {model}"]["within_bar"] == (problem not in OVERFLOWS), problem
+            assert found[f"{problem}, {model}"]["within_bar"], problem
+
+
+def test_the_page_on_real_time_is_the_measured_one():
+    benchmark = script("latency")
+    results = json.loads(benchmark.RESULTS.read_text())
+    text = benchmark.PAGE.read_text(encoding="utf-8")
+    for table in benchmark.TABLES.values():
+        assert "\n".join(table(results)) in text
+
+
+def test_a_day_at_1_khz_stays_flat():
+    day = json.loads((ROOT / "benchmarks" / "results" / "stream_day.json").read_text())
+    assert day["samples"] == 86_400_000
+    errors, memory = day["largest_error_by_hour"], day["peak_memory_mib_by_hour"]
+    assert len(errors) == len(memory) == 24
+    assert max(errors) <= 1e-11 * day["largest_u"]
+    assert max(errors) <= 2 * errors[0]
+    assert max(memory) <= memory[0] + 1
+
+
+def test_every_model_was_exported():
+    found = json.loads((ROOT / "benchmarks" / "results" / "exports.json").read_text())
+    written = {name: row for name, row in found.items() if "refused" not in row}
+    assert {name.split(" on ")[0] for name in written} == set(tino.MODELS)
+    assert all(row["difference"] <= row["tolerance"] for row in written.values())
+    assert len(found) - len(written) <= 1  # float32 rounding of the U-Net on a triangle of ten points
+
+
+def measured(name: str) -> dict[str, float]:
+    return json.loads((ROOT / "results" / "measured" / f"{name}.json").read_text())["rmse"]
+
+
+def test_measured_systems_are_at_or_below_the_published_figures():
+    """Silverbox: GP-NARX. The mirror: linear models of each level at 0.065 and 0.105, one model below the published."""
+    found = measured("silverbox/polynomial-sim")
+    assert found["multisine"] <= 0.30
+    assert found["arrow"] <= 0.60
+    assert found["arrow without extrapolation"] <= 0.26
+    assert measured("mirror/linear-100")["100 mV"] <= 0.065
+    assert measured("mirror/linear-200")["200 mV"] <= 0.105
+    one = measured("mirror/linear-level-both")
+    assert one["100 mV"] < 0.0866
+    assert one["200 mV"] < 0.1309
+
+
+def test_the_page_on_measured_systems_is_the_measured_one():
+    benchmark = script("measured")
+    assert benchmark.PAGE.read_text(encoding="utf-8") == benchmark.page_text()

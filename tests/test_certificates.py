@@ -235,6 +235,7 @@ DERIVED = {  # from the definitions of the models: causal, autonomous, at rest
     "fno": (False, None, None),
     "unet": (False, None, None),
     "fno-step": (True, True, False),
+    "fno-step-clock": (True, False, False),
     "don": (False, False, False),
     "pod-don": (False, False, False),
     "spod-don": (False, False, False),
@@ -246,9 +247,12 @@ DERIVED = {  # from the definitions of the models: causal, autonomous, at rest
     "pod-tino": (True, True, True),
     "trtino": (True, False, False),
     "spod-trtino": (True, False, False),
+    "lstm": (True, True, False),
+    "gru": (True, True, False),
 }
 # whether these are at rest depends on where the data start: tests/test_flows.py
-FLOWS = {"linear", "linear-clock", "polynomial", "polynomial-clock", "equation", "flow-tino"}
+FLOWS = {"linear", "linear-clock", "linear-level", "polynomial", "polynomial-clock", "polynomial-sim"}
+FLOWS |= {"equation", "flow-tino"}
 
 
 def test_every_model_has_a_row_above():
@@ -268,7 +272,7 @@ def test_the_reasons_are_the_parts_own(small_data):
 
 
 @pytest.mark.parametrize(
-    ("problem", "name"), [*PAIRS, *[("burgers-0.1", name) for name in ("fno", "unet", "fno-step")]]
+    ("problem", "name"), [*PAIRS, *[("burgers-0.1", name) for name in ("fno", "unet", "fno-step", "lstm", "gru")]]
 )
 def test_declared_equals_measured(problem, name, small_data):
     train, test = small_data(problem)

@@ -19,7 +19,10 @@ from tino.report.tables import short
 SMALL = ["--train", "12", "--test", "4", "--n-t", "24"]
 QUICK = [*SMALL, "--epochs", "2", "--batch-size", "6", "--times", "4"]
 CELL = ["--problems", "duffing", "--models", "tino", "don", *QUICK]
-COMMANDS = ["problems", "models", "show", "generate", "diagnose", "train", "bench", "evaluate", "certify", "report"]
+COMMANDS = ["problems", "models", "show", "generate", "import", "diagnose", "train", "bench", "evaluate", "predict"]
+COMMANDS += ["certify", "report"]
+COMMANDS += ["readout", "calibrate", "card"]
+COMMANDS += ["stream", "export"]
 
 
 @pytest.fixture(scope="module")
@@ -170,10 +173,11 @@ def test_report_writes_a_page(finished, capsys, tmp_path):
     assert "MSE ± SD" in text
     assert "1.48e-3" in text  # the paper's figure for DON stands beside ours
     page = (tmp_path / "index.html").read_text()
-    assert page.count("data:image/png;base64,") == 3  # loss curves and an example of each model
+    assert page.count("data:image/png;base64,") == 4  # loss curves, errors over time, and an example of each model
     assert "http" not in page.replace("http-equiv", "")  # self-contained
     assert {p.name for p in tmp_path.glob("*.png")} == {
         "duffing-loss.png",
+        "duffing-errors.png",
         "duffing-don.png",
         "duffing-tino.png",
     }
@@ -267,7 +271,7 @@ def test_a_run_cut_short_is_not_taken_for_finished(finished, tmp_path, capsys):
     assert "no finished run" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["evaluate", "certify", "report"])
+@pytest.mark.parametrize("command", ["evaluate", "certify", "report", "stream", "export"])
 def test_an_unfinished_run_is_said_to_be_one(command, finished, tmp_path, capsys):
     folder = shutil.copytree(finished / "tino", tmp_path / "copy")
     (folder / "run.json").unlink()
@@ -366,7 +370,7 @@ def test_diagnose_reads_a_generated_set(capsys):
         (lambda a: {**a, "u": a["u"][:50]}, "u has 50 records, f has 60"),
         (lambda a: {**a, "f": a["f"].astype(object)}, "is not a readable .npz file of plain arrays"),
         (lambda a: {**a, "f": a["f"] * np.nan}, "f has NaN or infinite values"),
-        (lambda a: {k: v if k == "t" else v[:5] for k, v in a.items()}, "diagnosing needs 20 samples or more"),
+        (lambda a: {k: v[:20] if k == "t" else v[:5, :20] for k, v in a.items()}, "diagnosing needs 20 records, or"),
     ],
 )
 def test_what_diagnose_refuses(change, message, own_file, capsys):

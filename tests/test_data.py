@@ -18,9 +18,9 @@ import torch
 from conftest import small_problem
 
 import tino
-from tino.data import load_dataset, read_record
 from tino.files import sealed
 from tino.generation import cache_folder, generate
+from tino.storage import load_dataset, read_record
 
 
 def whole(problem: tino.Problem, seed: int, train: int, test: int, cache: Path) -> Path:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import tino
+from tino.blocks import samples_of
 from tino.diagnosis import Diagnosis, diagnose
 from tino.models.registry import Suits
 
@@ -129,6 +130,7 @@ def cut_into_windows(step: float) -> tino.Dataset:
 def test_windows_cannot_tell_whether_the_system_starts_at_rest():
     """The past leaves nearly all of u open, and the time does not help: no reason to say yes."""
     found = look(cut_into_windows(0.9))
+    assert found.history is not None
     assert found.history > 0.8
     assert found.autonomous
     assert found.at_rest is None
@@ -195,7 +197,7 @@ def test_the_same_seed_gives_the_same_answer():
     assert json.loads(json.dumps(first.record()))["model"] == first.model
 
 
-@pytest.mark.parametrize(("samples", "times", "said"), [(19, 40, "20 samples"), (40, 11, "12 times")])
+@pytest.mark.parametrize(("samples", "times", "said"), [(3, 47, "20 records, or 12"), (40, 11, "12 times")])
 def test_too_little_data_is_one_line(samples, times, said):
     f = noise(samples, times)
     with pytest.raises(tino.TinoError, match=said) as error:
@@ -250,6 +252,7 @@ def test_a_large_input_channel_does_not_hide_a_small_one():
     data = dataclasses.replace(own(f, u), f=torch.cat([loud, f], -1).float(), input_channels=channels("f", 2))
     found = look(data)
     assert found.time_invariant
+    assert found.history is not None
     assert found.history < 0.1
     assert not found.notes
 
@@ -371,3 +374,80 @@ def test_strides_count_the_time_steps_of_the_data():
     f = noise(30, 2000)
     fast = own(f, decaying(f))
     assert look(fast).state.stride in (40, 100)
+
+
+# -- few records: blocks of time -----------------------------------------------------------------------------
+
+
+def oscillator(records: int, times: int, gain: float = 0.0, early: int = 0) -> tino.Dataset:
+    """u'' + 0.12 u' + 0.36 u = g(t) f, with noise for f; the gain g drifts by ±gain, u is ``early`` steps too early."""
+    f = torch.randn(records, times, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x, v, u = *torch.zeros(2, records, 1, dtype=torch.float64), []
+    for i in range(times):
+        for _ in range(4):
+            v = v + 0.25 * ((1 + gain * math.sin(2 * math.pi * i / times)) * f[:, i] - 0.36 * x - 0.12 * v)
+            x = x + 0.25 * v
+        u.append(x)
+    return own(f[:, : times - early], torch.stack(u, 1)[:, early:])
+
+
+def test_one_record_is_cut_into_blocks():
+    found = diagnose(oscillator(1, 3000), show_progress=False)
+    assert (found.causal, found.autonomous, found.at_rest, found.time_invariant) == (True, None, None, None)
+    assert (found.delays, found.model, found.records) == (2, "tino", 1)
+    assert found.block is not None
+    assert found.samples == 3000 // found.block
+    text = str(found)
+    assert f"own data, {found.samples} blocks of {found.block} times from 1 record examined" in text
+    assert "autonomous      cannot tell  one record: a clock could be any slow cause; assumed autonomous" in text
+    assert "starts at rest  cannot tell  a block of time starts from a state that is not known" in text
+    assert "so it is        taken to be autonomous; at rest or not: cannot tell" in text
+    assert json.loads(json.dumps(found.record()))["history"] is None
+
+
+def test_several_long_records_tell_of_a_clock():
+    plain, drifting = (diagnose(oscillator(4, 1200, gain), show_progress=False) for gain in (0.0, 0.5))
+    assert (plain.autonomous, plain.model) == (True, "tino")
+    assert (drifting.autonomous, drifting.model) == (False, "tc-don")
+    assert (plain.at_rest, drifting.at_rest) == (None, None)
+
+
+def test_few_records_tell_of_the_future():
+    found = diagnose(oscillator(3, 1200, early=5), show_progress=False)
+    assert (found.causal, found.model) == (False, "fno")
+
+
+def test_records_of_very_different_lengths_and_a_burn_in():
+    data = oscillator(3, 2000)
+    uneven = dataclasses.replace(data, lengths=torch.tensor([2000, 60, 30]), burn_in=20)
+    found = diagnose(uneven, show_progress=False)
+    assert found.unknown_clock == "mostly one record: a clock could be any slow cause"
+    assert (found.causal, found.autonomous, found.delays) == (True, None, 2)
+    before = dataclasses.replace(uneven, u=uneven.u.clone())
+    before.u[:, :20] = 1e3  # the burn-in does not count
+    again = diagnose(before, show_progress=False)
+    assert dataclasses.replace(again, notes=()) == dataclasses.replace(found, notes=())
+
+
+def test_a_burn_in_of_many_records_leaves_the_start_untold():
+    data = oscillator(40, 120)
+    found = diagnose(dataclasses.replace(data, burn_in=60), show_progress=False)
+    assert (found.at_rest, found.block, found.autonomous, found.model) == (None, None, True, "tino")
+    assert "the first 60 times (burn_in) are left out: starts are not known" in str(found)
+    assert diagnose(data, show_progress=False).at_rest is True
+
+
+def test_blocks_cover_the_times_that_count_and_halves_share_no_record():
+    data = oscillator(5, 400)
+    marked = dataclasses.replace(data, f=torch.arange(2000.0).view(5, 400, 1), burn_in=10)
+    for samples in samples_of(marked, seed=1):
+        length = samples.block
+        assert length is not None
+        records = samples.f[:, 0, 0].long() // 400
+        first = samples.f[:, 0, 0].long() % 400
+        assert int(first.min()) == 10
+        assert bool(((first - 10) % length == 0).all())
+        assert torch.equal(samples.f[:, :, 0], samples.f[:, :1, 0] + torch.arange(float(length)))
+        assert len(set(samples.f[:, 0, 0].tolist())) == len(samples.f) == min(200, 5 * (390 // length))
+        assert not set(records[samples.half].tolist()) & set(records[~samples.half].tolist())
+        assert torch.allclose(torch.as_tensor(samples.begin)[:, 0], first.double() / 399)

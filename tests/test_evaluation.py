@@ -102,7 +102,7 @@ def test_batches_do_not_change_predictions(small_data, monkeypatch):
     train, test = small_data("burgers-0.1")
     model = tino.build("don", train)
     whole = tino.predict(model, test.f)
-    monkeypatch.setattr("tino.evaluation.BATCH_NUMBERS", 1)
+    monkeypatch.setattr("tino.calls.BATCH_NUMBERS", 1)
     assert torch.allclose(tino.predict(model, test.f), whole, atol=1e-6)
 
 
@@ -113,7 +113,7 @@ def test_batches_do_not_change_predictions(small_data, monkeypatch):
         (lambda f: f[:, :0], "f has 0 times, tino takes 1 or more times"),
         (lambda f: f.long(), "f has dtype int64, expected a floating type such as float32"),
         (lambda f: f * torch.nan, "in 6 of 6 records, first in record 0, counted from 0"),
-        (lambda f: f.numpy(), "f must be a torch tensor, got ndarray"),
+        (lambda f: f.tolist(), "f is a list, expected a torch tensor, a numpy array or an xarray.DataArray"),
         (lambda f: f[0], "f has shape"),
     ],
 )

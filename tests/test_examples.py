@@ -25,8 +25,17 @@ def load(name: str):
     return module
 
 
+OWN_RECORDS = ["one_long_record", "many_lengths", "three_inputs_two_outputs", "field_from_hdf5", "boundary_signal"]
+
+
+@pytest.mark.parametrize("name", OWN_RECORDS)
+def test_records_of_your_own_are_learned(name, capsys):
+    assert load(name).main() > 95  # fit in %
+    assert "fit on" in capsys.readouterr().out
+
+
 def test_every_example_has_a_row_below():
-    assert {p.stem for p in EXAMPLES.glob("*.py")} == {"own_oscillator", "own_equation"}
+    assert {p.stem for p in EXAMPLES.glob("*.py")} == {"own_oscillator", "own_equation", "mpc", *OWN_RECORDS}
 
 
 @pytest.mark.parametrize(
@@ -44,3 +53,9 @@ def test_a_new_problem_takes_under_twenty_lines(name):
     text = (EXAMPLES / f"{name}.py").read_text()
     definition = text.split("@register")[1].split("\n\n\ndef main")[0]
     assert len([line for line in definition.splitlines() if line.strip()]) < 20
+
+
+def test_the_controller_follows_its_path(tmp_path):
+    error = load("mpc").main(samples=60, seconds=4.0, picture=tmp_path / "mpc.png")
+    assert error < 0.02  # without control it is 1
+    assert (tmp_path / "mpc.png").stat().st_size > 10_000

@@ -156,7 +156,7 @@ def page(tmp_path_factory, own_cache) -> tuple[str, str]:
         options = ["--epochs", "1", "--device", "cpu", "--seed", str(seed // 2), "--out", str(place)]
         assert run(["train", str(top / "rig.npz"), model, *options]) == 0
     assert run(["report", *[str(place) for _, place in places], "--out", str(top / "report")]) == 0
-    assert len(list((top / "report").glob("*.png"))) == 4
+    assert len(list((top / "report").glob("*.png"))) == 5
     return (top / "report" / "index.html").read_text(encoding="utf-8"), str(top)
 
 
@@ -183,7 +183,7 @@ def test_a_narrow_screen_scrolls_tables_and_figures_and_says_so(page):
     assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
     assert text.count("<table>") == text.count('<div class="scroll" tabindex="0"><table>')
     assert text.count("<img") == text.count('<div class="scroll" tabindex="0"><img')
-    assert text.count("↔ scroll sideways") == text.count("<img") == 4
+    assert text.count("↔ scroll sideways") == text.count("<img") == 5
     style = text.split("<style>")[1].split("</style>")[0]
     scroll = style.split(".scroll {")[1].split("}")[0]
     assert "overflow-x: auto" in scroll

@@ -66,7 +66,7 @@ def test_gauss_newton_finds_a_decay_and_leaves_other_numbers_alone():
     y = 2.5 * torch.exp(-1.7 * t) + 0.3
     active = torch.tensor([True, True, False])
     start = torch.tensor([1.0, 0.5, 0.3], dtype=torch.float64)
-    x, error, effects = gauss_newton(lambda x: x[0] * torch.exp(-x[1] * t) + x[2] - y, start, active)
+    x, error, effects = gauss_newton(lambda x: x[:, :1] * torch.exp(-x[:, 1:2] * t) + x[:, 2:] - y, start, active)
     np.testing.assert_allclose(x.numpy(), [2.5, 1.7, 0.3], rtol=1e-7)
     assert x[2] == start[2]
     assert error < 1e-14
@@ -74,7 +74,9 @@ def test_gauss_newton_finds_a_decay_and_leaves_other_numbers_alone():
     size = slopes.square().mean(1).sqrt() * torch.tensor([2.5, 1.7])
     np.testing.assert_allclose(effects[:2].numpy(), size.numpy(), rtol=1e-3)
     assert effects[2] == 0
-    everything, least, _ = gauss_newton(lambda x: x[0] * torch.exp(-x[1] * t) + x[2] - y, start + 0.5, ~active | active)
+    everything, least, _ = gauss_newton(
+        lambda x: x[:, :1] * torch.exp(-x[:, 1:2] * t) + x[:, 2:] - y, start + 0.5, ~active | active
+    )
     np.testing.assert_allclose(everything.numpy(), [2.5, 1.7, 0.3], rtol=1e-6)
     assert least < 1e-14
 

@@ -8,11 +8,11 @@ import torch
 
 import tino
 from tino import generation
-from tino.data import read_record
 from tino.inputs import sine, sine_gaussian
 from tino.problems import base, refinement, register
 from tino.problems.periodic import burgers, navier_stokes
 from tino.problems.refinement import BOUND, find_refinement, has_known_accuracy, work
+from tino.storage import read_record
 
 
 def early(problem: tino.Problem, n: int) -> tino.Problem:

@@ -328,6 +328,7 @@ def test_a_run_folder_can_be_read(cache, tmp_path, capsys):
         "model.safetensors",
         "example.safetensors",
         "loss.png",
+        "errors.png",
         "example.png",
     }
     environment = read_json(folder / "environment.json")

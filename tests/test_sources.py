@@ -162,8 +162,19 @@ def test_the_seed_draws_the_test_records(write):
         with pytest.raises(tino.TinoError, match=message):
             Source(str(path)).load(options)
     one = {name: value if name == "t" else value[:1] for name, value in arrays().items()}
-    with pytest.raises(tino.TinoError, match="one has 1 record, expected 2 or more: one of them is for the test"):
-        Source(str(write("one", **one))).load(DataOptions())
+    path = write("one", **one)
+    train, test = Source(str(path)).load(DataOptions())  # the last fifth of the time
+    n, whole = len(one["t"]), tino.read_arrays(path)
+    assert (train.time.n, train.burn_in) == (n - n // 5, 0)
+    assert test.time.n - test.burn_in == n // 5
+    assert torch.equal(train.u, whole.u[:, : n - n // 5])
+    assert torch.equal(test.f, whole.f[:, -test.time.n :])
+    assert test.time.stop == pytest.approx(one["t"][-1])
+    with pytest.raises(tino.TinoError, match="one has 1 record, of which the last fifth is for the test: leave out"):
+        Source(str(path)).load(DataOptions(test=1))
+    short = {name: value[:15] if name == "t" else value[:, :15] for name, value in one.items()}
+    with pytest.raises(tino.TinoError, match="short has 1 record of 15 times, expected 20 or more"):
+        Source(str(write("short", **short))).load(DataOptions())
 
 
 def test_a_saved_dataset_is_a_source_too(write, tmp_path):

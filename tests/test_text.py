@@ -21,8 +21,9 @@ from tino.preview import take_preview, write_preview
 from tino.problems import base
 from tino.progress import progress
 from tino.report.markup import Line, Markup
+from tino.report.runs_report import labels
 from tino.results import Result
-from tino.runs import Run, labels
+from tino.runs import Run
 from tino.text import visible
 
 MARKED = r"_a|b<script>alert(1)<b>[red]$\frac{x$`c`**d**&lt;~~{e}%#^"  # no slash: it is also a file's name

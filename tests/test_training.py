@@ -577,6 +577,10 @@ class Lagging(LinearStep):
         i = torch.as_tensor(i, dtype=f_i.dtype).reshape(-1, 1)
         return (self.a * x + self.b * f_i, x), last + self.b * i / 100
 
+    @property
+    def observes(self):
+        return 2  # the present and the time before it
+
     def observe(self, f, u):
         return (u, (u + f).roll(1, 1))
 

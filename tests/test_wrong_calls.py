@@ -44,7 +44,10 @@ def test_every_option_is_checked():
         (lambda m, d: m.start(d.f[:, 0].double()), r"f is float64, the model is float32: pass f.float\(\)"),
         (lambda m, d: m.step(m.start(d.f[:, 0])[0], d.f[:, 1].long()), "f is int64, the model is float32"),
         (lambda m, d: m(d.f, d.u[:, 0].double()), r"ic is float64, the model is float32: pass ic.float\(\)"),
-        (lambda m, d: m(d.f.numpy()), "f must be a torch tensor, got ndarray: wrap arrays in torch.as_tensor"),
+        (
+            lambda m, d: m.start(d.f.numpy()[:, 0]),
+            "f must be a torch tensor, got ndarray: wrap arrays in torch.as_tensor",
+        ),
         (lambda m, d: m.double()(d.f), r"f is float32, the model is float64: pass f.double\(\)"),
         (lambda m, d: m.half()(d.f), r"f is float32, the model is float16: pass f.to\(torch.float16\)"),
         (lambda m, d: tino.build("tino", d.f), "train is a Tensor, expected a tino.Dataset"),

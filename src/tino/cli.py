@@ -14,8 +14,12 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, subcommand
 
 from tino.commands.data import Diagnose, Generate, Problems, Show
-from tino.commands.models import Bench, Certify, Evaluate, Models, Report, Train
+from tino.commands.importing import Import, Predict
+from tino.commands.models import Bench, Certify, Models, Report, Train
 from tino.commands.parsing import RULES
+from tino.commands.readings import Calibrate, Card, Readout
+from tino.commands.scoring import Evaluate
+from tino.commands.streaming import Export, StreamLines
 from tino.errors import Stopped, TinoError, TinoWarning, lacks_module
 from tino.progress import StandardError
 from tino.text import visible
@@ -29,12 +33,19 @@ COMMANDS = {
     "models": Models,
     "show": Show,
     "generate": Generate,
+    "import": Import,
     "diagnose": Diagnose,
     "train": Train,
     "bench": Bench,
     "evaluate": Evaluate,
+    "predict": Predict,
     "certify": Certify,
+    "readout": Readout,
+    "calibrate": Calibrate,
+    "card": Card,
     "report": Report,
+    "stream": StreamLines,
+    "export": Export,
 }
 
 

@@ -11,7 +11,10 @@ from tino.errors import TinoError
 
 RUN = "run.json"  # written last: its presence means that the run is finished
 CHECKPOINT = "checkpoint.safetensors"
-FIGURES = ("loss.png", "example.png")  # drawn after the run is finished
+FIGURES = ("loss.png", "errors.png", "example.png")  # drawn after the run is finished
+READOUT, BAND, CARD = "readout.json", "band.json", ("card.md", "card.html")  # measured after it, when asked for
+RESPONSES = ("impulse.png", "frequency.png", "band.png")
+AFTERWARDS = (*FIGURES, READOUT, BAND, *CARD, *RESPONSES)  # of another run, once a new one is in its place
 TENSORBOARD = "tensorboard"  # a folder of its own
 NEW = ".new"  # where a run is trained that replaces a finished one
 LOCK = ".lock"
@@ -104,7 +107,7 @@ def adopt(folder: Path) -> bool:
     (new / CHECKPOINT).unlink(missing_ok=True)
     if (folder / RUN).exists() and (folder / TENSORBOARD).exists():  # still the old run's: run.json moves in last
         shutil.rmtree(folder / TENSORBOARD)
-    for name in (RUN, *FIGURES):  # without run.json, a mixture of files is not taken for a run
+    for name in (RUN, *AFTERWARDS):  # without run.json, a mixture of files is not taken for a run
         (folder / name).unlink(missing_ok=True)
     for path in new.glob("[!.]*"):
         if path.name != RUN:

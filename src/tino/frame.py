@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tino.channels import INPUT, OUTPUT, Channels
-from tino.data import Dataset, Signals, check_tensor, grids_from_record, grids_record
+from tino.data import Dataset, Signals, check_tensor, grids_from_record, grids_record, same_steps
 from tino.errors import TinoError, TinoWarning, of_kind, shown, whole
 from tino.grids import Grid, Periodic, TimeGrid
 from tino.seen import Seen, column, shifted
@@ -68,7 +68,7 @@ class Frame(Signals):
             raise TinoError(f"{self.model} takes an initial state of {expected} numbers, give it as ic")
         if given != expected:
             raise TinoError(f"the initial state has {given} numbers, the model was built for {expected}")
-        if ic is not None and samples is not None and (ic.ndim != 2 or len(ic) != samples):
+        if ic is not None and samples is not None and (ic.ndim != 2 or ic.shape[0] != samples):
             raise TinoError(
                 f"ic has shape {tuple(ic.shape)}, expected ({samples}, {expected}): f has {samples} records"
             )
@@ -91,8 +91,7 @@ class Frame(Signals):
                 warnings.warn(
                     f"the data's {word} are in {units[0]}, the model's in {units[1]}", TinoWarning, stacklevel=4
                 )
-        same_step = abs(data.time.step - self.time.step) <= 1e-9 * self.time.step
-        if not (data.time == self.time or (any_length and same_step)):
+        if not (data.time == self.time or (any_length and same_steps(data.time, self.time))):
             raise TinoError(f"the data's time grid is {data.time}, the model was built for {self.time}")
         self.check_state(data.ic)
 
@@ -193,6 +192,9 @@ class Framed(nn.Module):
 
     def with_offset(self, u: Tensor) -> Tensor:
         return shifted(u, self.output_offset, 1)
+
+    def without_offset(self, u: Tensor) -> Tensor:
+        return shifted(u, self.output_offset, -1)
 
     def warn_if_far(self, f: Tensor, ic: Tensor | None) -> None:
         """Warn, once, of inputs (..., m) or initial states far outside what was seen in training.

@@ -23,13 +23,14 @@ import safetensors
 import safetensors.numpy
 import torch
 
-from tino.data import DATA_FORMAT, SPLITS, Dataset, load_dataset, new_file, read_record
+from tino.data import Dataset
 from tino.devices import pick_device
 from tino.errors import TinoError, TinoWarning, of_kind
 from tino.files import STAMP, check_stamp, check_writable, read_json, stamp, whole_file, write_json
 from tino.problems import Problem
 from tino.problems.refinement import BOUND, Refinement, find_refinement, has_known_accuracy, work
 from tino.progress import Advance, progress
+from tino.storage import DATA_FORMAT, SPLITS, load_dataset, new_file, read_record
 
 OFTEN = 20  # output times between two reports of progress, unless a second has passed
 

@@ -5,15 +5,17 @@ through JSON and HDF5 metadata.
 """
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tino.errors import TinoError, in_short, of_kind, whole
+from tino.errors import TinoError, in_short, of_kind, shown, whole
 
 MOST = 2**40  # points: more than any memory holds
+MOST_POINTS = 2**17  # with coordinates of their own, which a record holds as text
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ class Triangle:
     def shape(self) -> tuple[int, ...]:
         return (self.size,)
 
-    @property
+    @cached_property  # read while a model is traced, when tensors have no values
     def size(self) -> int:
         return int(self.inside.sum())
 
@@ -162,19 +164,60 @@ class Triangle:
         return torch.linspace(0.0, 1.0, self.n, dtype=torch.float64)[self.inside.nonzero()]
 
 
-Grid = Point | Interval | Periodic | Triangle
+@dataclass(frozen=True)
+class Points:
+    """Arbitrary places in 1 to 3 dimensions, such as sensors or the nodes of a mesh: n coordinates of d numbers."""
+
+    coordinates: tuple[tuple[float, ...], ...]
+
+    kind = "points"
+
+    def __post_init__(self) -> None:
+        rows = self.coordinates
+        if not isinstance(rows, list | tuple) or not 2 <= len(rows) <= MOST_POINTS:
+            given = len(rows) if isinstance(rows, list | tuple) else shown(rows)
+            raise TinoError(f"points are 2 to {MOST_POINTS} rows of coordinates, got {given}")
+        if (
+            not all(isinstance(row, list | tuple) and 1 <= len(row) <= 3 for row in rows)
+            or len(set(map(len, rows))) > 1
+        ):
+            raise TinoError("points have 1 to 3 coordinates each, as many for one as for another")
+        kept = tuple(tuple(of_kind(x, float, "a coordinate of a point") for x in row) for row in rows)
+        if len(set(kept)) < len(kept):
+            raise TinoError("two points share a place: leave one out")
+        object.__setattr__(self, "coordinates", kept)
+
+    def __repr__(self) -> str:
+        low, high = ([round(float(x), 6) for x in ends] for ends in (self.points.amin(0), self.points.amax(0)))
+        return f"Points({self.size} in {len(low)} dimensions, from {low} to {high})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.size,)
+
+    @property
+    def size(self) -> int:
+        return len(self.coordinates)
+
+    @property
+    def points(self) -> Tensor:  # (x, d)
+        return torch.tensor(self.coordinates, dtype=torch.float64)
+
+
+Grid = Point | Interval | Periodic | Triangle | Points
 
 _KINDS: dict[str, type[Grid]] = {
     "point": Point,
     "interval": Interval,
     "periodic": Periodic,
     "triangle": Triangle,
+    "points": Points,
 }
 
 
 def grid_record(grid: Grid) -> dict[str, Any]:
     """The grid as plain JSON values."""
-    return {"kind": grid.kind, **asdict(grid)}
+    return {"kind": grid.kind, **{one.name: getattr(grid, one.name) for one in fields(grid)}}
 
 
 def grid_from_record(record: Any) -> Grid:

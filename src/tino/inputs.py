@@ -122,6 +122,19 @@ def sine(scale: float = 1.0) -> InputLaw:
     return InputLaw("A sin(b t + c)", ranges, _sine)
 
 
+def multisine(lines: int = 20, highest: float = 8.0) -> InputLaw:
+    """f(t) = A √(2/K) Σ_k sin(b_k t + c_k), K lines at random frequencies up to ``highest``; A is its root mean square.
+
+    A sine tells how a system answers at one frequency, this one how it answers in the whole band.
+    """
+    ranges = {"A": Uniform(0.1, 1.0), "b": Uniform(0.0, highest, lines), "c": Uniform(0.0, 2 * np.pi, lines)}
+
+    def amplitude(p: Params, t: Tensor) -> Tensor:
+        return p["A"] * (2 / lines) ** 0.5 * torch.sin(p["b"] * t[..., None] + p["c"]).sum(-1)
+
+    return InputLaw("A √(2/K) Σ_k sin(b_k t + c_k)", ranges, amplitude)
+
+
 def sine_gaussian(length: float = 1.0, squared: bool = False) -> InputLaw:
     """f(t, x) = A sin(b t + c) exp(-(x - μ)² / (2 σ²)) on [0, length] (subsubsect_fitting_time_space).
 

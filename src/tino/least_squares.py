@@ -51,24 +51,27 @@ class NormalEquations:
         return self._factored[1]
 
 
-def gauss_newton(residual: Callable[[Tensor], Tensor], x: Tensor, active: Tensor) -> tuple[Tensor, float, Tensor]:
-    """The x (p,) with the least mean square of ``residual`` (r,), by Levenberg-Marquardt steps; only ``active`` move.
+def gauss_newton(
+    residuals: Callable[[Tensor], Tensor],
+    x: Tensor,
+    active: Tensor,
+    units: Tensor | None = None,
+    enough: float = ENOUGH,
+) -> tuple[Tensor, float, Tensor]:
+    """The x (p,) with the least mean square of its residuals, by Levenberg-Marquardt steps; only ``active`` move.
 
-    -> x, its error, and the effect of each number: the root mean square of what it adds to the residuals. Derivatives
-    are differences over steps that change the residuals by about a millionth.
+    ``residuals`` maps several x at once, (c, p), to (c, r). -> x, its error, and the effect of each number: the root
+    mean square of what it adds to the residuals. Derivatives are differences over ``units`` (p,) of the numbers, or
+    over steps that change the residuals by about a millionth. It ends when a step leaves more than ``enough`` of the
+    error.
     """
-    left = residual(x)
+    (left,) = residuals(x[None])
     error, damping = float(left.square().mean()), DAMPING
     places = active.nonzero()[:, 0].tolist()
-    units = torch.tensor([_difference(residual, x, left, n) for n in places], dtype=x.dtype)
+    units = _differences(residuals, x, left, places) if units is None else units[places]
     effects = torch.zeros_like(x)
     for _ in range(MOST_ITERATIONS):
-        columns = []
-        for n, unit in zip(places, units.tolist(), strict=True):
-            moved = x.clone()
-            moved[n] += unit
-            columns.append((residual(moved) - left) / unit)
-        slopes = torch.stack(columns, 1)  # (r, p)
+        slopes = ((residuals(_moved(x, places, units)) - left) / units[:, None]).T  # (r, p)
         size = torch.linalg.vector_norm(slopes, dim=0).clamp_min(1e-300)
         effects[places] = x[places].abs() * size / math.sqrt(len(left))
         gram, right = (slopes / size).T @ (slopes / size), (slopes / size).T @ left
@@ -77,24 +80,32 @@ def gauss_newton(residual: Callable[[Tensor], Tensor], x: Tensor, active: Tensor
             change = -torch.linalg.solve(gram + damping * torch.eye(len(gram), dtype=gram.dtype), right) / size
             moved = x.clone()
             moved[places] += change
-            tried = residual(moved)
+            (tried,) = residuals(moved[None])
             if (found := float(tried.square().mean())) < error:  # NaN is not
                 x, left, error, damping = moved, tried, found, max(damping / 10, 1e-12)
                 break
             damping *= 10
-        if error > ENOUGH * before:
+        if error > enough * before:
             break
     return x, error, effects
 
 
-def _difference(residual: Callable[[Tensor], Tensor], x: Tensor, left: Tensor, n: int) -> float:
-    """A step of x_n that changes the residuals by about SMALL."""
-    step = 1e-12
-    while step < 1e12:
-        moved = x.clone()
-        moved[n] += step
-        change = float((residual(moved) - left).square().mean().sqrt())
-        if change > SMALL:
-            return step * SMALL / change if math.isfinite(change) else step / 10
+def _moved(x: Tensor, places: list[int], by: Tensor) -> Tensor:
+    """Copies of x (c, p), each with one of its numbers moved."""
+    copies = x.expand(len(places), -1).clone()
+    copies[torch.arange(len(places)), places] += by
+    return copies
+
+
+def _differences(residuals: Callable[[Tensor], Tensor], x: Tensor, left: Tensor, places: list[int]) -> Tensor:
+    """Steps of the numbers x_n, each of which changes the residuals by about SMALL."""
+    found, step, open_ = torch.full((len(places),), 1e12, dtype=x.dtype), 1e-12, list(range(len(places)))
+    while step < 1e12 and open_:
+        moved = _moved(x, [places[n] for n in open_], torch.full((len(open_),), step, dtype=x.dtype))
+        changes = (residuals(moved) - left).square().mean(1).sqrt().tolist()
+        for n, change in zip(open_, changes, strict=True):
+            if change > SMALL or not math.isfinite(change):
+                found[n] = step * SMALL / change if math.isfinite(change) else step / 10
+        open_ = [n for n, change in zip(open_, changes, strict=True) if math.isfinite(change) and change <= SMALL]
         step *= 10
-    return step
+    return found

@@ -1,15 +1,19 @@
 """Errors on a test set: one table, with an entry for each number a report can show."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from tino.channels import channel_sizes, split_channels
+from tino.errors import TinoError, in_short
+
+KEPT = 500  # times of a record of errors over time, at most
 
 
 def mse(prediction: Tensor, truth: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -87,9 +91,64 @@ class Comparison:
             return math.sqrt(fmean(one.nrmse**2 for one in some))
         return self.rmse and float(self.rmse / self.at_times_that_count(self.truth).double().std(correction=0))
 
+    def over_time(self) -> tuple[Tensor, Tensor]:
+        """At each time (t,), over records and points: the RMSE, and the RMS of the reference about its mean.
+
+        √(Σ_k e_ki² / n_i) over the n_i values of the records that count at that time; NaN where there are none.
+        """
+        mean = self.at_times_that_count(self.truth).double().mean()
+        ones = torch.ones(self.truth.shape[:2]) if self.mask is None else self.mask
+        counts, sizes = ones.to(self.truth.device, torch.float64).sum(0) * self.truth.shape[2], []
+        for values in (self.prediction - self.truth, self.truth - mean):
+            sizes.append((_counted(values, self.mask).square().sum((0, 2)) / counts).sqrt().cpu())
+        return sizes[0], sizes[1]
+
     @property
     def largest(self) -> float:
         return float(self.at_times_that_count(self.prediction - self.truth).abs().max())
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """Errors at each time t (t,), for each output channel by name, in the data's units: ``rmse["u"]`` (t,).
+
+    ``signal`` is the reference's root mean square about its mean. NaN: no record counts at that time.
+    """
+
+    t: Tensor
+    rmse: Mapping[str, Tensor]
+    signal: Mapping[str, Tensor]
+
+    @staticmethod
+    def of(compared: Comparison, names: Sequence[str], times: Tensor) -> "OverTime":
+        channels = compared.channels if compared.count > 1 else [compared]
+        found = {name: one.over_time() for name, one in zip(names, channels, strict=True)}
+        return OverTime(times, *({name: sizes[i] for name, sizes in found.items()} for i in (0, 1)))
+
+    def record(self) -> dict[str, Any]:
+        """As plain JSON values, of 500 times at most, evenly spaced."""
+        stride = -(-len(self.t) // KEPT)
+
+        def plain(values: Tensor) -> list[float | None]:
+            return [float(f"{v:.5g}") if math.isfinite(v) else None for v in values[::stride].tolist()]
+
+        sides = {"rmse": self.rmse, "signal": self.signal}
+        kept = {side: {name: plain(values) for name, values in some.items()} for side, some in sides.items()}
+        return {"t": [float(f"{v:.12g}") for v in self.t[::stride].tolist()], **kept}
+
+    @staticmethod
+    def from_record(record: Any) -> "OverTime":
+        def column(values: Any) -> Tensor:
+            return torch.tensor([math.nan if v is None else v for v in values], dtype=torch.float64)
+
+        try:
+            t = column(record["t"])
+            rmse, signal = ({str(k): column(v) for k, v in record[side].items()} for side in ("rmse", "signal"))
+        except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, OverflowError) as error:
+            raise TinoError(f"{in_short(record, 40)} does not describe errors over time") from error
+        if list(rmse) != list(signal) or any(v.shape != t.shape for v in (*rmse.values(), *signal.values())):
+            raise TinoError("the errors over time do not fit their times")
+        return OverTime(t, rmse, signal)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 - the whole record: ``u = model(f, ic)``;
 - step by step, for every causal operator: ``state, u_0 = model.start(f_0, ic)``, then ``state, u_i = model.step(state,
-  f_i)``, the same numbers to rounding;
+  f_i)``, the same numbers to rounding; a record that is already under way: ``state = model.synchronise(f, u)``;
 - what it is: ``properties``;
 - how it learns: ``solve`` in closed form, ``learning`` by gradients;
 - its record on disk: ``record`` and ``from_record``.
@@ -19,58 +19,24 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import safetensors.torch
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from tino.arrays import answered
+from tino.calls import call, checked, in_batches
 from tino.data import Dataset, check_tensor, check_values
 from tino.errors import TinoError
 from tino.files import whole_file, write_sealed
 from tino.frame import Frame, Framed, numbers
+from tino.properties import Properties
 
 WEIGHTS, RECORD = "model.safetensors", "model.json"
 MODEL_FORMAT = 6  # the frame with channels and what was seen in training, every size of every part, and checksums
-
-
-@dataclass(frozen=True)
-class Properties:
-    """What an operator, or a part of one, promises; None where it promises nothing.
-
-    causal: no output depends on later inputs. autonomous: the step depends on neither i nor a counter in memory.
-    at rest: zero input leaves the start state unchanged. Time-invariant means all three.
-    """
-
-    causal: bool | None = None
-    autonomous: bool | None = None
-    at_rest: bool | None = None
-    reasons: tuple[str, ...] = ()  # why a property fails
-
-    @property
-    def time_invariant(self) -> bool | None:
-        return _all((self.causal, self.autonomous, self.at_rest))
-
-    @staticmethod
-    def of_parts(parts: Sequence["Properties"]) -> "Properties":
-        """A composite has a property if all of its parts have it.
-
-        For a chain of parts, at rest also requires that the parts before a memory map zero to zero.
-        """
-        return Properties(
-            _all([part.causal for part in parts]),
-            _all([part.autonomous for part in parts]),
-            _all([part.at_rest for part in parts]),
-            tuple(dict.fromkeys(reason for part in parts for reason in part.reasons)),
-        )
-
-
-POINTWISE = Properties(True, True, True)  # of a part that treats each time separately
-
-
-def _all(values: Sequence[bool | None]) -> bool | None:
-    return False if False in values else None if None in values else True
 
 
 @dataclass(frozen=True)
@@ -106,6 +72,16 @@ class Operator(Framed, ABC):
 
     # -- the whole record ----------------------------------------------------------------------------------
 
+    def __call__(self, f: Any, ic: Any = None, *more: Any, **options: Any) -> Any:
+        """Tensors as they are, with gradients; numpy and xarray are checked, and answered in kind (``tino.arrays``)."""
+        if isinstance(f, Tensor):
+            return super().__call__(f, ic, *more, **options)
+        return answered(self.frame, f, ic, self._predicted)
+
+    def _predicted(self, f: Tensor, ic: Tensor | None) -> Tensor:
+        self.check_inputs(f, ic)
+        return in_batches(self, partial(call, self), f, ic)
+
     @abstractmethod
     def forward(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
         """u (b, t, x). It checks only shapes (``check_shapes``), so that nothing waits for a device."""
@@ -123,21 +99,40 @@ class Operator(Framed, ABC):
 
     def step(self, state: State, f_i: Tensor) -> tuple[State, Tensor]:
         """The next input (b, m) -> the state after it, and u_i (b, x)."""
-        self.check_dtypes(f_i, None)
-        self.frame.check_input(f_i[:, None])
-        if len(f_i) != (rows := _rows(state.memory)):
-            raise TinoError(f"f has {len(f_i)} records, but the state has {rows}")
-        self._check_length(state.i + 1, "the stream")
+        self._check_stream(state, f_i[:, None])
         memory, u = self._step(state.memory, f_i, state.i)
         return State(state.i + 1, memory), self.with_offset(u)
 
     def run(self, state: State, f: Tensor) -> tuple[State, Tensor]:
-        """A block of inputs (b, n, m), step by step -> the state after them, and u (b, n, x)."""
-        answers = [f.new_zeros(len(f), 0, self.frame.output_size)]
-        for f_i in f.unbind(1):
-            state, u = self.step(state, f_i)
-            answers.append(u[:, None])
-        return state, torch.cat(answers, 1)
+        """A block of inputs (b, n, m) -> the state after them, and u (b, n, x); checked once."""
+        self._check_stream(state, f)
+        if not f.shape[1]:
+            return state, f.new_zeros(len(f), 0, self.frame.output_size)
+        memory, u = self._run(state.memory, f, state.i)
+        return State(state.i + f.shape[1], memory), self.with_offset(u)
+
+    def _check_stream(self, state: State, f: Tensor) -> None:
+        self.check_dtypes(f, None)
+        self.frame.check_input(f)
+        if len(f) != (rows := _rows(state.memory)):
+            raise TinoError(f"f has {len(f)} records, but the state has {rows}")
+        self._check_length(state.i + f.shape[1], "the stream")
+
+    @property
+    def observes(self) -> int:
+        """Measured times from which ``observe`` reads the whole memory: the present one; 0 without ``observe``."""
+        return int(type(self).observe is not Operator.observe)
+
+    def synchronise(self, f: Tensor, u: Tensor, ic: Tensor | None = None) -> State:
+        """The state after records f (b, n, m) with measured outputs u (b, n, x), as far as the model can tell it.
+
+        From the last outputs where they show it (``observes``; of fewer, the first stands for those before it);
+        otherwise the inputs are run from rest.
+        """
+        if not self.observes:
+            return self.run(self.start(f[:, 0], ic)[0], f[:, 1:])[0]
+        memory = self.observe(f[:, -self.observes :], self.without_offset(u[:, -self.observes :]))
+        return State(f.shape[1], last(memory))
 
     def by_steps(self, f: Tensor, ic: Tensor | None = None) -> Tensor:
         """The whole record, step by step: a ``forward`` for operators without a faster one."""
@@ -167,6 +162,18 @@ class Operator(Framed, ABC):
         With ``Stretches``, i may differ between rows, (b,).
         """
         raise NotImplementedError(f"{type(self).__name__} has no _step: a causal operator needs one")
+
+    def _run(self, memory: Any, f: Tensor, i: int) -> tuple[Any, Tensor]:
+        """The next inputs (b, n, m) -> the new memory, u (b, n, x). Override it where a block costs less than steps."""
+        answers = []
+        for n, f_i in enumerate(f.unbind(1)):
+            memory, u = self._step(memory, f_i, i + n)
+            answers.append(u)
+        return memory, torch.stack(answers, 1)
+
+    def affine_from(self) -> int | None:
+        """The number of inputs after which all steps are one affine map of memory and input; None: never."""
+        return None
 
     # -- what it is ----------------------------------------------------------------------------------------
 
@@ -206,7 +213,7 @@ class Operator(Framed, ABC):
 
     def respond(self, z: Tensor, ic: Tensor | None, times: Tensor | None) -> Tensor:
         """The prediction to compare with the target, from encoded inputs, at times (s,) or at all times."""
-        u = self.normalised(_checked(self, z, self.inside(z, ic)))
+        u = self.normalised(checked(self, z, self.inside(z, ic)))
         return u if times is None else u[:, times]
 
     def observe(self, f: Tensor, u: Tensor) -> Any:
@@ -249,7 +256,7 @@ class Operator(Framed, ABC):
 
     def _query(self, f: Tensor, ic: Tensor | None, t: Tensor, y: Tensor) -> Tensor:
         """Only on the grid, unless an operator overrides it."""
-        u = _checked(self, f, self.inside(f, ic))
+        u = checked(self, f, self.inside(f, ic))
         return u[:, self.frame.time_index(t)][:, :, self.frame.point_index(y)]
 
     # -- checks at the border ------------------------------------------------------------------------------
@@ -261,7 +268,7 @@ class Operator(Framed, ABC):
         if not self.properties.causal and given != n_t:
             raise TinoError(f"f has {given} times, the model was built for {n_t}")
         self._check_length(given, "f")
-        self.frame.check_state(ic, len(f))
+        self.frame.check_state(ic, f.shape[0])
 
     def _check_length(self, given: int, what: str) -> None:
         longest = self.longest
@@ -276,14 +283,18 @@ class Operator(Framed, ABC):
         if data.lengths is not None and not self.properties.causal:
             raise TinoError(f"{self.frame.model} needs records of equal length: it is not causal")
 
-    def at_the_border(self, f: Tensor, ic: Tensor | None) -> tuple[Tensor, Tensor | None, torch.device]:
-        """Inputs checked (shape, dtype, NaN), moved to the operator's device and dtype, with their original device."""
+    def check_inputs(self, f: Tensor, ic: Tensor | None) -> None:
+        """Check shape, dtype and NaN; warn, once, of inputs far outside the training's."""
         check_tensor(f, "f")
         self.check_shapes(f, ic)
         check_values(f, "f")
         if ic is not None:
             check_values(ic, "ic")
         self.warn_if_far(f, ic)
+
+    def at_the_border(self, f: Tensor, ic: Tensor | None) -> tuple[Tensor, Tensor | None, torch.device]:
+        """Inputs checked, moved to the operator's device and dtype, with their original device."""
+        self.check_inputs(f, ic)
         return f.to(at := numbers(self)), None if ic is None else ic.to(at), f.device
 
     def save(self, folder: str | Path) -> None:
@@ -304,17 +315,6 @@ def _rows(memory: Any) -> int:
     return _rows(memory[0]) if isinstance(memory, tuple) else len(memory)
 
 
-def model_name(model: nn.Module) -> str:
-    return model.frame.model if isinstance(model, Operator) else type(model).__name__
-
-
-def call(model: nn.Module, f: Tensor, ic: Tensor | None) -> Tensor:
-    """Call an operator: ``model(f)``, or ``model(f, ic)`` with an initial state."""
-    return _checked(model, f, model(f) if ic is None else model(f, ic))
-
-
-def _checked(model: nn.Module, f: Tensor, answer: Any) -> Tensor:
-    if not isinstance(answer, Tensor) or answer.shape[:2] != f.shape[:2]:
-        shape = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
-        raise TinoError(f"{model_name(model)} maps f {tuple(f.shape)} to {shape}, expected a tensor (b, t, points)")
-    return answer
+def last(memory: Any) -> Any:
+    """The memory after the last of the times (b, t, ...)."""
+    return tuple(map(last, memory)) if isinstance(memory, tuple) else memory[:, -1]

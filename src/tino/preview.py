@@ -29,7 +29,8 @@ class Preview:
 
 def take_preview(model: nn.Module, test: Dataset) -> Preview:
     """Of the sample with the response of median size: the same one for every model on a test set."""
-    size = test.u.square().mean((1, 2))
+    size = test.u.square().mean(2)
+    size = size.mean(1) if test.mask is None else (size * test.mask).sum(1) / test.mask.sum(1)
     sample = int(size.argsort(stable=True)[len(test) // 2])
     one = test.take(slice(sample, sample + 1))
     n_t = test.time.n if one.lengths is None else int(one.lengths[0])
@@ -38,7 +39,8 @@ def take_preview(model: nn.Module, test: Dataset) -> Preview:
     stride = _stride(n_t) if test.outputs.points.shape[1] > 1 else 1
     stop = test.time.stop if n_t == test.time.n else test.time.start + (n_t - 1) * test.time.step
     time = TimeGrid(test.time.start, stop, (n_t - 1) // stride + 1)
-    kept = replace(one, f=one.f[:, :n_t:stride], u=one.u[:, :n_t:stride], time=time, ic=None, meta={}, lengths=None)
+    f, u, burn_in = one.f[:, :n_t:stride], one.u[:, :n_t:stride], -(-one.burn_in // stride)
+    kept = replace(one, f=f, u=u, time=time, ic=None, meta={}, lengths=None, burn_in=burn_in)
     return Preview(kept, prediction[:, ::stride], sample)
 
 
@@ -50,7 +52,7 @@ def _stride(n_t: int) -> int:
 def write_preview(path: Path, kept: Preview) -> None:
     data = kept.data
     arrays = {"f": data.f, "u": data.u, "prediction": kept.prediction}
-    about = {"sample": kept.sample, **grids_record(data)}
+    about = {"sample": kept.sample, "burn_in": data.burn_in, **grids_record(data)}
     with whole_file(path) as part:
         metadata = {"preview": json.dumps(about), **STAMP}
         save_file({k: v.float().contiguous() for k, v in arrays.items()}, part, metadata)
@@ -66,7 +68,10 @@ def read_preview(path: Path) -> Preview:
         if not (old := set(metadata) == {"example"}):  # older files have no checksum, and another name for this
             check_stamp(path, "train again")
         about = parse_json(metadata["example" if old else "preview"])
-        kept = Preview(Dataset(f, u, **grids_from_record(about)), prediction, whole("sample", about["sample"], 0))
+        burn_in = about.get("burn_in", 0)  # older files have none
+        kept = Preview(
+            Dataset(f, u, **grids_from_record(about), burn_in=burn_in), prediction, whole("sample", about["sample"], 0)
+        )
         if prediction.shape != u.shape or len(u) != 1:
             raise ValueError(f"u has shape {tuple(u.shape)}, its prediction {tuple(prediction.shape)}")
         return kept

@@ -30,9 +30,9 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from tino.calls import BATCH_NUMBERS, call, model_name
 from tino.errors import TinoError
-from tino.evaluation import BATCH_NUMBERS
-from tino.operator import Operator, call, model_name
+from tino.operator import Operator
 from tino.subjects import SAMPLES, Found, Subject, Worst
 
 SIZES = (1.0, 1e-4, 1e-2, 10.0, 100.0)  # of inputs and kicks, relative to the largest input of each channel

@@ -5,17 +5,17 @@ environment.json  versions, device, commit
 checkpoint.safetensors   during training: all that resuming needs
 model.json        what the model is made of          model.safetensors   its weights
 history.csv       loss by epoch                      scores.json         errors on the test set
-certificate.json  causal, autonomous, at rest: measured
-example.safetensors   a test sample and its prediction
+certificate.json  causal, autonomous, at rest: measured    example.safetensors   a test sample and its prediction
+race.json         of 'auto': which models raced, which won, and why
 run.json          the whole result in short; written last: its presence means that the run is finished
+Afterwards 'tino readout', 'tino calibrate' and 'tino card' add readout.json, band.json, card.md and card.html.
 
 A run that replaces a finished one is trained in .new inside the folder, and takes its place when it is finished too.
 """
 
-import math
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 
+from tino.calls import parameter_count
 from tino.certificates import Certificate, certify
 from tino.data import Dataset
 from tino.devices import pick_device
@@ -30,12 +31,14 @@ from tino.environment import device_name, environment, forget_peak_memory, peak_
 from tino.errors import TinoError, in_short
 from tino.evaluation import Scores, evaluate, samples_per_second
 from tino.files import check_seal, check_writable, read_json, write_json, write_sealed, write_text
-from tino.folders import CHECKPOINT, FIGURES, NEW, RUN, TENSORBOARD, adopt, alone_in, place_to_train
-from tino.models.registry import build, model_entry
+from tino.folders import AFTERWARDS, CHECKPOINT, NEW, RUN, TENSORBOARD, adopt, alone_in, place_to_train
+from tino.metrics import OverTime
+from tino.models.registry import AUTO, build, model_entry
 from tino.models.store import load
 from tino.operator import Operator
 from tino.options import DataOptions
 from tino.preview import Preview, read_preview, take_preview, write_preview
+from tino.race import RACE, Race, race_config, race_models, read_race, write_race
 from tino.results import Result
 from tino.sources import Source, fingerprint
 from tino.training import TrainConfig, distributed
@@ -46,7 +49,7 @@ from tino.training.tensorboard import tensorboard_log, tensorboard_writer
 
 RUN_FORMAT = 3  # of the folder; its records carry checksums
 PREVIEW = "example.safetensors"
-WRITTEN_BY_A_RUN = ("scores.json", "certificate.json", "model.json", "model.safetensors", "history.csv", PREVIEW)
+WRITTEN_BY_A_RUN = ("scores.json", "certificate.json", "model.json", "model.safetensors", "history.csv", PREVIEW, RACE)
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Run:
     mse: list[float]  # of each test sample
     certificate: dict[str, Any]
     channels: dict[str, dict[str, float]]  # the scores of each output channel, if there are several
+    over_time: OverTime | None = None  # older runs have none
+    race: Race | None = None  # which the model won, if 'auto' was asked for
 
     def model(self) -> Operator:
         return load(self.folder)
@@ -66,7 +71,12 @@ class Run:
     def data(self, cache: Path | None = None) -> tuple[Dataset, Dataset]:
         """The data of the run: from the cache or its file, or generated again."""
         asked = self.config["data"]
-        options = DataOptions(asked["train"], asked["test"], cache=cache, set=_as_texts(asked["options"]))
+        options = DataOptions(
+            asked["train"],
+            asked["test"],
+            cache=cache,
+            set=tuple(f"{name}={value}" for name, value in asked["options"].items()),
+        )
         source = Source(asked["source"])
         if not source.is_problem and not Path(source.text).exists():
             raise TinoError(f"{self.folder} was trained on {source.text}, which is gone: put it back")
@@ -74,6 +84,10 @@ class Run:
         if fingerprint(train) != asked["fingerprint"]:
             raise TinoError(f"{asked['source']} has changed since {self.folder} was trained: train again")
         return train, test
+
+    def has(self, name: str) -> bool:
+        """Whether a file of this name is in the folder."""
+        return (self.folder / name).is_file()
 
     def preview(self) -> Preview:
         return read_preview(self.folder / PREVIEW)
@@ -85,28 +99,6 @@ class Run:
             return [(int(row[0]), float(row[1])) for row in (line.split(",") for line in lines)]
         except (OSError, ValueError, IndexError) as error:
             raise TinoError(f"{self.folder / 'history.csv'} is not a readable loss history") from error
-
-
-def labels(runs: Sequence[Run]) -> list[str]:
-    """The model's name; of several runs of one model on the same data, also the end of the folder that is its own."""
-    return [_label(run, [other for other in runs if _what(other) == _what(run)]) for run in runs]
-
-
-def _what(run: Run) -> tuple[str, str]:
-    return run.result.problem, run.result.model
-
-
-def _label(run: Run, alike: Sequence[Run]) -> str:
-    if len(alike) == 1:
-        return run.result.model
-    own = run.folder.resolve().parts
-    others = [parts for parts in (other.folder.resolve().parts for other in alike) if parts != own]
-    length = next(n for n in range(1, len(own) + 1) if all(parts[-n:] != own[-n:] for parts in others))
-    return f"{run.result.model} ({Path(*own[-length:])})"
-
-
-def _as_texts(options: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(f"{name}={value}" for name, value in options.items())
 
 
 def train_run(
@@ -121,6 +113,7 @@ def train_run(
 ) -> Run | None:
     """The whole pipeline for one model: dataset, model, training, scores, certificate, all saved in the folder.
 
+    The model 'auto' is the winner of a race, which is not resumed: it begins anew, as nothing is saved before its end.
     ``resume`` goes on from the folder's checkpoint, if there is one. ``force`` replaces a finished run, which stays
     as it is until the new one is finished. ``tensorboard`` also writes the losses for TensorBoard. Started by torchrun,
     the processes train together, and all but the first return None.
@@ -129,7 +122,12 @@ def train_run(
         config = replace(config, device=place)
         device = pick_device(place)
         source.check(options)  # invalid input fails before data are made
-        model_entry(model_name)
+        if model_name == AUTO:
+            config = race_config(config)
+            if tensorboard:
+                raise TinoError("a race writes no losses for TensorBoard: train the winner by its name")
+        else:
+            model_entry(model_name)
         if tensorboard:
             tensorboard_writer()
         check_writable(folder)
@@ -180,21 +178,30 @@ def _train(
 ) -> bool:
     """Train and write the run -> whether this process wrote it: the first of them does."""
     device, checkpoint = pick_device(config.device), folder / CHECKPOINT
-    model = build(model_name, train, config.seed)
+    started, history, race = time.perf_counter(), History(), None
+    if model_name == AUTO:  # before anything is written: a race that is stopped leaves nothing
+        if checkpoint.exists():
+            raise TinoError(f"{checkpoint} is of a model by its name, not of a race: resume that one, or delete it")
+        model, history, race = race_models(train, config, True)
+    else:
+        model = build(model_name, train, config.seed)
     size = 8 if config.precision == "float64" else 4
-    check_room(folder, _parameters(model), config.optimizer, bool(config.average or config.validation), size)
+    check_room(folder, parameter_count(model), config.optimizer, bool(config.average or config.validation), size)
     first = distributed.rank() == 0
     if first and not checkpoint.exists():
-        for old in (*WRITTEN_BY_A_RUN, *FIGURES):  # of an earlier run here that did not finish
+        for old in (*WRITTEN_BY_A_RUN, *AFTERWARDS):  # of an earlier run here that did not finish
             (folder / old).unlink(missing_ok=True)
         shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
         about = {"format": RUN_FORMAT, "model": model_name, "training": asdict(config), "data": asked}
         write_sealed(folder / "config.json", about)
         write_json(folder / "environment.json", environment(device))
-    started = time.perf_counter()
-    forget_peak_memory(device)
-    with tensorboard_log(folder / TENSORBOARD if tensorboard and first else None) as log:
-        history = fit(model, train, config, True, checkpoint, resume, log)
+    if race is None:
+        started = time.perf_counter()
+        forget_peak_memory(device)
+        with tensorboard_log(folder / TENSORBOARD if tensorboard and first else None) as log:
+            history = fit(model, train, config, True, checkpoint, resume, log)
+    else:
+        write_race(folder, race)
     peak = peak_memory(device)
     seconds = max(time.perf_counter() - started, history.seconds[-1] if history.seconds else 0.0)
     if not first:
@@ -218,10 +225,6 @@ def _train(
     return True
 
 
-def _parameters(model: Operator) -> int:
-    return sum(p.numel() for p in model.parameters())
-
-
 def _result(
     model: Operator,
     train: Dataset,
@@ -234,7 +237,6 @@ def _result(
     costs: dict[str, Any],
 ) -> Result:
     about = environment(pick_device(config.device))
-    batch = config.batch(train)
     by_gradients = bool(history.steps)
     return Result(
         problem=train.name,
@@ -242,10 +244,10 @@ def _result(
         seed=config.seed,
         scores=scores.overall,
         rel_l2=scores.rel_l2.tolist(),
-        parameters=_parameters(model),
+        parameters=parameter_count(model),
         epochs=len(history.loss),
         steps=history.steps,
-        batch_size=batch if by_gradients else len(train),
+        batch_size=history.batch if by_gradients else len(train),
         lr=config.rate if by_gradients else 0.0,
         optimizer=config.optimizer if by_gradients else "closed form",
         training=config.decisive(),
@@ -258,7 +260,7 @@ def _result(
         data={"options": asked["options"], **_counts(train, test)},
         title=str(train.meta.get("title", "")),
         output_channels=len(train.output_channels),
-        seconds_per_epoch=history.seconds_per_step * math.ceil(len(train) / batch) if by_gradients else None,
+        seconds_per_epoch=history.seconds_per_epoch if by_gradients else None,
         compiled=config.compile,
         dataset_sha256=train.meta["checksum"],
         parameters_sha256=fingerprint(train),
@@ -300,7 +302,9 @@ def read_run(folder: Path) -> Run:
     if not isinstance(channels, dict) or not all(isinstance(numbers, dict) for numbers in channels.values()):
         raise TinoError(f"{folder / 'scores.json'} is damaged: channels is not an object of scores, train again")
     result = Result.from_record(_read(folder / RUN), folder / RUN)
-    return Run(folder, result, config, scores["mse"], certificate, channels)
+    over_time = OverTime.from_record(scores["over_time"]) if "over_time" in scores else None
+    race = read_race(folder) if config.get("model") == AUTO else None
+    return Run(folder, result, config, scores["mse"], certificate, channels, over_time, race)
 
 
 def _read(path: Path, **needed: Any) -> dict[str, Any]:

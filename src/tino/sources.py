@@ -14,17 +14,18 @@ import torch
 from torch import Tensor
 
 from tino.channels import INPUT, OUTPUT, Channel, Channels, numbered
-from tino.data import Dataset, load_dataset, read_record
-from tino.errors import TinoError, in_short, nearest, whole
+from tino.data import Dataset
+from tino.errors import TinoError, in_short, nearest
 from tino.generation import dataset
 from tino.grids import Grid, Interval, Point, TimeGrid
 from tino.options import DataOptions
 from tino.problems import problem, problem_names
+from tino.split import split_records
+from tino.storage import load_dataset, read_record
 
 KNOWN = ("f", "u", "t", "ic", "lengths", "title")
 KNOWN += tuple(f"{name}_{what}" for name in ("f", "u") for what in ("points", "names", "units"))
 MAKE = "write your arrays with np.savez('mine.npz', f=..., u=..., t=...)"
-TEST_SHARE = 6  # one record in six of an .npz file is for the test
 UNPACKED = 2**30  # bytes of an unpacked .npz file, if they are more than 200 times its own
 
 
@@ -52,7 +53,7 @@ class Source:
         """A hash of the file's current contents; None for a problem, which is determined by its options."""
         if self.is_problem:
             return None
-        return _checksum(_read(self.text)) if self.text.endswith(".npz") else str(read_record(self.text)["checksum"])
+        return _checksum(read_npz(self.text)) if self.text.endswith(".npz") else str(read_record(self.text)["checksum"])
 
     def check(self, options: DataOptions) -> None:
         """Everything that can be checked before data are made or read."""
@@ -133,21 +134,6 @@ def _first(data: Dataset, count: int | None) -> Dataset:
     return data.take(slice(count))
 
 
-def split_records(data: Dataset, train: int | None, test: int | None, seed: int) -> tuple[Dataset, Dataset]:
-    """Test records drawn with the seed, and the others for training."""
-    n = len(data)
-    if n < 2:
-        raise TinoError(f"{data.name} has {n} record, expected 2 or more: one of them is for the test")
-    test = max(1, n // TEST_SHARE) if test is None else whole("test", test, 1)
-    if test >= n:
-        raise TinoError(f"{data.name} has {n} records, test = {test} leaves none for training")
-    train = n - test if train is None else whole("train", train, 1)
-    if train + test > n:
-        raise TinoError(f"{data.name} has {n} records, too few for {train} training and {test} test records")
-    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
-    return data.take(order[test : test + train].sort().values), data.take(order[:test].sort().values)
-
-
 # -- records of your own -------------------------------------------------------------------------------------
 
 
@@ -158,7 +144,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
     times t. If the third axis is points rather than channels, f_points or u_points hold their coordinates. Optional:
     ic (records, k), lengths (records,) if records end early, f_names, f_units, u_names, u_units, and a title.
     """
-    arrays = _read(path)
+    arrays = read_npz(path)
     if missing := [name for name in ("f", "u", "t") if name not in arrays]:
         lacks = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
         raise TinoError(f"{path} lacks {lacks}, it holds {in_short(', '.join(arrays)) or 'nothing'}: {MAKE}")
@@ -197,7 +183,8 @@ def _times(path: Any, t: np.ndarray) -> TimeGrid:
     return TimeGrid(float(t[0]), float(t[-1]), len(t))
 
 
-def _read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """All arrays of the file by name, after a check of what it claims to hold."""
     try:
         if (found := _kind(path)) == "HDF5":
             raise TinoError(f"{path} is an HDF5 file: tino.load_dataset reads those that tino wrote")

@@ -99,6 +99,8 @@ class Readings:
     fields: Tensor
     channels: int  # of u
     half: Tensor  # the samples of the first fit, (n,)
+    begin: Tensor | float = 0.0  # of the samples on the clock, (n, 1), and the share of it that each covers
+    share: float = 1.0
 
 
 def find_state(read: Readings, seed: int, timed: bool) -> State:
@@ -137,7 +139,7 @@ def _over_stride(read: Readings, s: int, noise: float, seed: int, timed: bool) -
 
     target = unit(at(u, 1) - at(u, 0)).flatten(0, 1)
     now = [unit(at(u, 0)), *_pointwise(at(read.fields, 0), read.channels)]
-    hours = waves(clock) if timed else None
+    hours = waves(read.begin + read.share * clock) if timed else None
 
     def leave(p: int, q: int) -> Tensor:
         """What p delays of u and q of f leave."""

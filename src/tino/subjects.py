@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from tino.calls import call
 from tino.channels import split_channels
-from tino.operator import call
 
 ROUNDINGS = 64
 SAMPLES = 4  # inputs taken from the data; as many again are noise

@@ -120,9 +120,9 @@ class Generate:
     """Print JSON for scripts."""
 
     def run(self) -> None:
-        from tino.data import read_record
         from tino.devices import pick_device
         from tino.generation import generate
+        from tino.storage import read_record
 
         chosen = DataOptions(n_t=self.n_t, resolution=self.resolution, set=self.set).problem(self.problem)
         device = pick_device(self.device)

@@ -44,7 +44,8 @@ class Models:
         Console().print(table)
         Console().print(
             "mixer: global sees past and future, masked the past, delay the past by lag only, late the same without "
-            "f(T_0). Causal: masked, delay, late. Time-invariant: delay, no time factor, a basis of y only.",
+            "f(T_0). Causal: masked, delay, late. Time-invariant: delay, no time factor, a basis of y only. 'tino "
+            "train DATA auto' races the models that suit the data, and keeps the best.",
             style="dim",
         )
 
@@ -56,7 +57,8 @@ class Train:
     data: Annotated[Positional[str], arg(metavar="DATA")]
     """Name of a problem ('tino problems' lists them), a dataset file, or your own records in an .npz file."""
     model: Annotated[Positional[str], arg(metavar="MODEL")]
-    """Name of the model; 'tino models' lists them."""
+    """Name of the model; 'tino models' lists them. auto: race those that suit the data, for the budget (5m if left
+    out), and keep the best."""
     out: Path | None = None
     """Run folder (runs/NAME/MODEL-SEED if left out, where NAME is the problem or file name)."""
     training: OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
@@ -74,7 +76,7 @@ class Train:
         if self.out is not None:  # an error here does not wait for torch
             place_to_train(self.out, self.resume, self.force)
         from tino.report.runs_report import write_figures
-        from tino.report.tables import print_scores, print_table
+        from tino.report.tables import in_units, print_race, print_scores, print_table
         from tino.runs import train_run
         from tino.sources import Source
 
@@ -91,11 +93,16 @@ class Train:
         write_figures(done)
         if self.json:
             return print_json(_summary(done))
+        if done.race is not None:
+            print_race(done.race)
         print_table([done.result])
+        outputs = done.preview().data.output_channels
         if done.channels:
-            print_scores(done.result.scores, done.channels, done.preview().data.output_channels)
+            print_scores(done.result.scores, done.channels, outputs)
+        else:
+            say(in_units(done.result.scores, outputs[0]))
         for line in done.model().readout():
-            say(textwrap.fill(line, 80, subsequent_indent="  "))
+            say(*textwrap.wrap(line, 80, subsequent_indent="  "))
         say(f"saved in {folder}")
 
 
@@ -162,35 +169,6 @@ class Bench:
 
 
 @dataclass(frozen=True)
-class Evaluate:
-    """Score a trained model on its test set again."""
-
-    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
-    """Run folder written by 'tino train'."""
-    cache: Path | None = None
-    """Folder of the generated datasets."""
-    device: str = "auto"
-    """cpu, cuda, or auto."""
-    json: bool = False
-    """Print JSON for scripts."""
-
-    def run(self) -> None:
-        from tino.devices import pick_device
-        from tino.evaluation import evaluate
-        from tino.report.tables import print_scores
-        from tino.runs import read_run
-
-        device = pick_device(self.device)
-        done = read_run(self.run_folder)
-        _, test = done.data(self.cache)
-        scores = evaluate(done.model().to(device), test)
-        if self.json:
-            return print_json(scores.record())
-        say(f"{done.result.model} on {done.result.problem}, {len(test)} test samples")
-        print_scores(scores.overall, scores.channels, test.output_channels)
-
-
-@dataclass(frozen=True)
 class Certify:
     """Measure whether trained models are causal, autonomous and at rest, in float64."""
 
@@ -236,10 +214,9 @@ class Report:
     def run(self) -> None:
         from tino.files import check_writable
         from tino.report.bench_report import write_bench_report
-        from tino.report.runs_report import write_report
+        from tino.report.runs_report import labels, write_report
         from tino.report.tables import print_table
         from tino.results import holds_results, read_results
-        from tino.runs import labels
 
         check_writable(self.out)
         of_a_bench = [folder for folder in self.folders if holds_results(folder)]
@@ -297,4 +274,5 @@ def _runs(folders: tuple[Path, ...]) -> "list[Run]":
 
 
 def _summary(done: "Run") -> dict[str, Any]:
-    return {"folder": str(done.folder), **done.result.record(), "certificate": done.certificate}
+    race = {} if done.race is None else {"race": done.race.record()}
+    return {"folder": str(done.folder), **done.result.record(), "certificate": done.certificate, **race}

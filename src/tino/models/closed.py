@@ -32,6 +32,8 @@ GOOD = 1e-7, 1e-10  # held-out errors over the mean square: below, coarser coord
 DELAYS = ((1, 1), (2, 1), (3, 1), (5, 8), (6, 7))  # of hidden states, and their strides
 LINEAR_DELAYS = (1, 2, 3, 5, 10, 20, 30, 60, 120)
 PRODUCTS = (15, 30, 45)  # of many coefficients, so many enter products
+LEVELS = (300, 100, 1000)  # steps over which the level of the excitation is taken
+EDGES = (0.02, 0.98)  # of the levels that are met: below and above, the coefficients stay as they are there
 MOMENTS, WARMUP_MOMENTS = 4, 5  # of the inputs in a window
 
 
@@ -44,6 +46,7 @@ class ClosedForm(Plan):
     delays: int = 0
     stride: int = 0
     clock: int = 0  # highest degree of the Chebyshev polynomials of the time that multiply linear terms
+    levels: bool = False  # linear terms are multiplied by the level of the excitation
 
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
         found = search(self, train, show_progress)
@@ -64,7 +67,7 @@ def search(plan: ClosedForm, train: Dataset, show_progress: bool) -> Search:
     """Fit every law that suits the data, and keep the one with the least held-out error."""
     with torch.no_grad(), progress("fitting", _count(plan, train), show_progress) as advance:
         found = Search(Rollouts.of(train), advance)
-        if suits_waves(train) and plan.coordinates != "pod":
+        if suits_waves(train) and plan.coordinates != "pod" and not plan.levels:
             try_waves(plan, found)
         if plan.coordinates != "waves" and found.relative > GOOD[0]:
             try_coefficients(plan, found)
@@ -166,17 +169,29 @@ def try_coefficients(plan: ClosedForm, found: Search) -> None:
         for laws in families(plan, found, at):
             largest = laws[-1]
             made = warmup(largest, found.rollouts.fitted) if needs_warmup(largest, found) else None
-            if needs_warmup(largest, found) and made is None:
-                continue
+            unknown = found.rollouts.fitted.burn_in or (needs_warmup(largest, found) and made is None)
             rows = max(ROWS * largest.count, round(WORK[0] / largest.count**2))
-            equations = fit(largest, found.rollouts.fitted, rows, first=largest.lags if made else 1)
+            first = largest.window - 1 if unknown else largest.lags if made else 1
+            equations = fit(largest, found.rollouts.fitted, rows, first)
             for law in laws:
                 found.offer(law, equations, law.places(largest), made)
 
 
+def levels_met(law: CoefficientLaw, data: Dataset) -> Tensor:
+    """The lowest and the highest level of the excitation (2,), but for the EDGES."""
+    some = data.take(torch.linspace(0, len(data) - 1, min(20, len(data))).round().long())
+    squares = law.inputs(some.f.double())[..., -1]  # (n, t)
+    sums = torch.nn.functional.pad(squares.cumsum(1), (1, 0))
+    n = law.sizes["level"]
+    met = ((sums[:, n:] - sums[:, :-n]) / n).clamp_min(0.0).sqrt()
+    met = met if some.mask is None else met[some.mask[:, n - 1 :]]
+    return torch.quantile(some_rows(met.reshape(-1, 1))[:, 0], torch.tensor(EDGES, dtype=torch.float64))
+
+
 def needs_warmup(law: CoefficientLaw, found: Search) -> bool:
     """A hidden state that does not start at rest."""
-    return law.lags > 1 and not found.rollouts.from_zero and found.rollouts.fitted.ic is None
+    data = found.rollouts.fitted
+    return law.lags > 1 and not found.rollouts.from_zero and data.ic is None and not data.burn_in
 
 
 def warmup(law: CoefficientLaw, data: Dataset) -> Warmup | None:
@@ -204,18 +219,33 @@ def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[
     sources = at.to_input.shape[1]
 
     def law(
-        delays: int, stride: int, degree: int, products: int, constant: bool, moments: int, cross: int = 0
+        delays: int,
+        stride: int,
+        degree: int,
+        products: int,
+        constant: bool,
+        moments: int,
+        cross: int = 0,
+        level: int = 0,
     ) -> CoefficientLaw:
         sizes = {"delays": delays, "stride": stride, "moments": moments, "products": products, "degree": degree}
-        return at.law(data, **sizes, cross=cross, constant=constant, **common)
+        made = at.law(data, **sizes, cross=cross, constant=constant, level=level, **common)
+        if level:
+            made.levels.data.copy_(levels_met(made, data))
+        return made
 
     constants = (False, True) if zero else (True,)
     asked = [(plan.delays, plan.stride or 1)] if plan.delays else None
     if plan.degree == 1 or plan.clock:
+        usual = [n for n in LEVELS if 4 * n <= data.shortest] or [max(2, data.shortest // 4)]
+        levels = usual if plan.levels else [0]
         for p, s in asked or [(p, 1) for p in (LINEAR_DELAYS if few else (1,))]:
-            count = (p * at.states + (p * s + 1) * sources) * (1 + plan.clock)
+            count = (p * at.states + (p * s + 1) * sources) * (1 + plan.clock + plan.levels)
             if p * s < data.time.n - 1 and (p == 1 or p * s * 4 <= data.time.n) and count <= TERMS:
-                yield from ([law(p, s, 1, 0, constant, 0)] for constant in constants)
+                yield from ([law(p, s, 1, 0, constant, 0, level=levels[0])] for constant in constants)
+        if isinstance(found.law, CoefficientLaw):  # other levels with the best delays
+            p, s, constant = (found.law.sizes[name] for name in ("delays", "stride", "constant"))
+            yield from ([law(p, s, 1, 0, constant, 0, level=n)] for n in levels[1:])
         return
     if few:
         for p, s in asked or DELAYS:

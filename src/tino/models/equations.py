@@ -11,19 +11,24 @@ from tino.data import Dataset
 from tino.errors import TinoError
 from tino.least_squares import gauss_newton
 from tino.models.closed import suits_waves
+from tino.models.finer import finer_equation, has_hidden_waves
 from tino.models.flow import Fitted, Plan
 from tino.models.rollouts import Rollouts
 from tino.models.search import some_rows
-from tino.parts.equation import EquationLaw
+from tino.parts.equation import OVER, EquationLaw
 from tino.parts.fourier import Fourier
 from tino.parts.wavenumbers import box_length
 from tino.progress import progress
 
-CUT, OVER = 1e-7, 1.5  # of the waves, and points for products: squares do not alias
+CUT = 1e-7  # of the waves
 DEGREES, STEPS = (1, 2, 3, 5), (4, 8, 2, 1)
 PAIRS = 1e4  # fitted numbers: pairs of states times waves
 DROP = (0.0, 1e-4, 1e-2)  # of the change of u: terms with less effect are left out, and the rest is fitted again
 STAND_IN = {"f": 0.1, "u": -0.5, "Δu": 0.5}  # before the fit: a state that decays
+FINER = (1.25, 1.5)  # highest waves on the way to that asked for
+GOOD = 1e-7  # held-out error over the mean square: below, no waves are hidden
+BOLD = 0.05  # of the change of u: smaller terms may stand in for hidden waves
+LARGE, MODEST = 10_000, (1, 2)  # points for products: on more, only these degrees are tried
 WORSE = 1.05  # a simpler equation may have this much more held-out error
 
 
@@ -33,9 +38,11 @@ class Equation(Plan):
 
     degree: int = 0
     steps: int = 0  # inner steps from one sample to the next
+    finer: float = 1.5  # the highest wave to try, over that of the samples' grid; 1: none beyond
 
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
-        return Fitted(stable_equation(self, train, show_progress))
+        law = stable_equation(self, train, show_progress)
+        return with_hidden_waves(self, law, train, show_progress)
 
     def first(self, train: Dataset) -> EquationLaw:
         check_suits(train)
@@ -73,7 +80,8 @@ def stable_equation(plan: Equation, train: Dataset, show_progress: bool) -> Equa
     found: dict[tuple[int, int], tuple[float, EquationLaw]] = {}
     first = plan.steps or STEPS[0]
     with torch.no_grad(), progress("fitting", len(DEGREES) + len(STEPS) - 1, show_progress) as advance:
-        for degree in [plan.degree] if plan.degree else DEGREES:
+        degrees = MODEST if math.prod(waves.sizes["fine"]) > LARGE else DEGREES
+        for degree in [plan.degree] if plan.degree else degrees:
             found[degree, first] = _pruned(_law(train, waves, first, degree), pairs, rollouts)
             advance()
         degree = _simplest(found)[0]
@@ -81,7 +89,7 @@ def stable_equation(plan: Equation, train: Dataset, show_progress: bool) -> Equa
         for steps in () if plan.steps else STEPS[1:]:
             law = _law(train, waves, steps, degree)
             law.numbers.data.copy_(
-                gauss_newton(partial(pairs.residual, law), found[degree, first][1].numbers, active)[0]
+                gauss_newton(partial(pairs.residuals, law), found[degree, first][1].numbers, active)[0]
             )
             found[degree, steps] = (rollouts.error(law), law)
             advance()
@@ -89,11 +97,38 @@ def stable_equation(plan: Equation, train: Dataset, show_progress: bool) -> Equa
     return found[best][1] if math.isfinite(found[best][0]) else _diffusion(_law(train, waves, first, 1), pairs)
 
 
+def with_hidden_waves(plan: Equation, law: EquationLaw, train: Dataset, show_progress: bool) -> Fitted:
+    """The equation with waves beyond the samples, where the highest that they show are not small and it is better."""
+    rollouts = Rollouts.of(train)
+    with torch.no_grad():
+        least = rollouts.error(law)
+        asked = sorted({one for one in (*FINER, plan.finer) if 1 < one <= plan.finer})
+        if not asked or not GOOD * rollouts.size < least < math.inf or not has_hidden_waves(train, law.waves):
+            return Fitted(law)
+        effects = gauss_newton(partial(Pairs.of(law, rollouts.fitted).residuals, law), law.numbers, law.numbers != 0)[2]
+        active = effects > BOLD
+        active[0] = law.numbers[0] != 0  # f
+        best = made = law
+        with progress("fitting hidden waves", len(asked), show_progress) as advance:
+            for highest in asked:
+                made = finer_equation(made, active, rollouts.fitted, highest)
+                if made is None or not (error := rollouts.error(made)) < least:
+                    break
+                best, least = made, error
+                advance()
+    if best is law:
+        return Fitted(law)
+    hidden = int((best.waves.own() == 0).sum())
+    return Fitted(
+        best, notes=(f"{hidden} of its {len(best.start)} waves lie beyond the samples; they start as fitted",)
+    )
+
+
 def _diffusion(law: EquationLaw, pairs: "Pairs") -> EquationLaw:
     """u_t = ν Δu + b f with ν >= 0, which cannot diverge: where no equation with more terms stays bounded."""
     active = torch.tensor([name in ("f", "Δu") for name in law.names])
     with torch.no_grad():
-        numbers = gauss_newton(partial(pairs.residual, law), torch.zeros_like(law.numbers), active)[0]
+        numbers = gauss_newton(partial(pairs.residuals, law), torch.zeros_like(law.numbers), active)[0]
         law.numbers.data.copy_(numbers)
         law.numbers.data[law.names.index("Δu")].clamp_min_(0.0)
     return law
@@ -129,6 +164,10 @@ class Pairs:
         g = torch.stack([law.inputs(some.f[row, times - lag].double()) for lag in (2, 1, 0)], 1)
         return Pairs(c[0][:, None], g, c[1], float((c[1] - c[0]).square().mean().sqrt()))
 
+    def residuals(self, law: EquationLaw, several: Tensor) -> Tensor:
+        """Those of several sets of numbers (c, p), one after another: (c, r)."""
+        return torch.stack([self.residual(law, numbers) for numbers in several])
+
     def residual(self, law: EquationLaw, numbers: Tensor) -> Tensor:
         """The error of one step, over the size of a step."""
         return ((law.waves.real(law.step(self.past, self.inputs, numbers)) - self.after) / self.change).flatten()
@@ -141,7 +180,7 @@ def _pruned(law: EquationLaw, pairs: Pairs, rollouts: Rollouts) -> tuple[float, 
     effects = torch.ones_like(numbers)
     for drop in DROP:
         active = effects > drop
-        numbers, _, effects = gauss_newton(partial(pairs.residual, law), torch.where(active, numbers, 0.0), active)
+        numbers, _, effects = gauss_newton(partial(pairs.residuals, law), torch.where(active, numbers, 0.0), active)
         law.numbers.data.copy_(numbers)
         if (error := rollouts.error(law)) <= WORSE * best:
             best, kept = min(error, best), numbers

@@ -1,6 +1,6 @@
 """How a member of the DeepONet family is built from data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -9,6 +9,7 @@ from tino.data import Dataset
 from tino.errors import TinoError
 from tino.frame import Frame
 from tino.grids import Point
+from tino.holdout import LONG, memory_length, windows
 from tino.models.separable import Separable
 from tino.parts.bases import Basis, Constant, PodModes, Trunk
 from tino.parts.inputs import InitialState, OutputScale, Sensors, input_weights, output_weights
@@ -49,6 +50,9 @@ class Family:
 
     def __call__(self, name: str, train: Dataset) -> Separable:
         self._check(name, train)
+        frame = Frame.of(name, train)
+        if train.time.n > LONG and self.mixer is DelayMixer and not self.time_factor:
+            train = windows(replace(train, burn_in=0), memory_length(train))  # a delay needs no more of a long record
         kind = Constant if self.basis is Trunk and not self.of_time and isinstance(train.outputs, Point) else self.basis
         weights, pod = output_weights(train), None
         if kind is PodModes:
@@ -57,7 +61,6 @@ class Family:
         seen = input_pod(train, input_weights(train)) if self.project_sensors else None
         if seen is not None and 2 * len(seen.modes) > train.input_size:
             seen = None
-        frame = Frame.of(name, train)
         states = len(state_channels(frame, frame.state))
         mixer = self._mixer(train, train.input_size if seen is None else len(seen.modes))
         branch_modes = self.modes if self.time_factor else modes

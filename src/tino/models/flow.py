@@ -108,11 +108,18 @@ class Flow(Operator):
     def _advance(self, memory: Memory, g_i: Tensor, i: int | Tensor) -> tuple[Memory, Tensor]:
         past, before = memory
         inputs = torch.cat([before, g_i[:, None]], 1)
-        if self.warmup is not None and isinstance(i, int) and i < self.law.lags:
-            c = self.warmup(inputs, i)
-        else:
+        if self.warmup is None or (isinstance(i, Tensor) and i.ndim):  # pairs of states are taken after it
             c = self.law(past, inputs, i)
+        elif isinstance(i, Tensor):  # in an exported graph
+            c = torch.where(i < self.law.lags, self.warmup(inputs, i), self.law(past, inputs, i))
+        else:
+            c = self.warmup(inputs, i) if i < self.law.lags else self.law(past, inputs, i)
         return (torch.cat([past[:, 1:], c[:, None]], 1), inputs[:, 1:]), c
+
+    def affine_from(self) -> int | None:
+        if not self.law.affine:
+            return None
+        return 1 if self.warmup is None else self.law.lags
 
     # -- the whole record ----------------------------------------------------------------------------------
 
@@ -121,14 +128,28 @@ class Flow(Operator):
         self.check_shapes(f, ic)
         g = self.law.inputs(f)
         past, before = self.rest(len(f), ic)
-        memory, states = (past, torch.cat([before, g[:, :1]], 1)[:, 1:]), [past[:, -1]]
-        for i in range(1, f.shape[1]):
-            memory, c = self._advance(memory, g[:, i], i)
+        memory = past, torch.cat([before, g[:, :1]], 1)[:, 1:]
+        _, states = self._roll(memory, g[:, 1:], 1)
+        return self.law.output(torch.stack([past[:, -1], *states], 1))
+
+    def _run(self, memory: Memory, f: Tensor, i: int) -> tuple[Memory, Tensor]:
+        memory, states = self._roll(memory, self.law.inputs(f), i)
+        return memory, self.law.output(torch.stack(states, 1))
+
+    def _roll(self, memory: Memory, g: Tensor, i: int) -> tuple[Memory, list[Tensor]]:
+        """The states after a block of inputs (b, n, r), which follows i others."""
+        states = []
+        for k, g_k in enumerate(g.unbind(1), i):
+            memory, c = self._advance(memory, g_k, k)
             states.append(c)
-        return self.law.output(torch.stack(states, 1))
+        return memory, states
 
     def normalised(self, u: Tensor) -> Tensor:
         return u if self.outputs is None else u / self.outputs.size.to(u)
+
+    @property
+    def observes(self) -> int:
+        return max(self.law.lags, self.law.window - 1)
 
     def observe(self, f: Tensor, u: Tensor) -> Memory:
         past, inputs = histories(self.law, c := self.law.state(u), self.law.inputs(f))
@@ -161,7 +182,8 @@ class Flow(Operator):
                 "the records start from different states, which are not given as ic: it starts from their mean",
             )
         if self.learning:
-            self.learning = self.plan.learning(self.frame.time.n, 0 if self.warmup is None else self.law.lags)
+            first = self.law.window - 1 if train.burn_in else 0 if self.warmup is None else self.law.lags
+            self.learning = self.plan.learning(self.frame.time.n, first)
             self.float()  # gradients need no more
 
     # -- its record ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from torch import Tensor
 from tino.data import Dataset
 from tino.errors import TinoError
 from tino.frame import Frame
-from tino.grids import Point
+from tino.grids import Point, Points
 from tino.operator import Operator
 from tino.parts.part import check_sizes
 from tino.parts.spacetime import Box
@@ -44,6 +44,8 @@ def grid_frame(name: str, train: Dataset) -> Frame:
         raise TinoError(
             f"{name} needs inputs and outputs on one grid, {train.name} has {train.inputs} and {train.outputs}"
         )
+    if isinstance(train.outputs, Points):
+        raise TinoError(f"{name} needs a grid, {train.name} has scattered {train.outputs}: try pod-tino or linear")
     frame = Frame.of(name, train)
     if frame.state not in (0, frame.output_size):
         raise TinoError(f"{name} takes an initial state on the output points ({frame.output_size}), got {frame.state}")

@@ -37,14 +37,18 @@ class Model:
     equation: str = ""  # its label in the paper
     own: bool = False  # the paper's own models, coloured in figures
     suits: tuple[Suits, ...] = ()
+    races: bool = False  # in every race of ``auto`` that its builder and its properties allow
 
 
+AUTO = "auto"  # in place of a model's name: the winner of a race
 MODELS: dict[str, Model] = {}
 
 
 def register_model(name: str, model: Model) -> None:
     """Register a model for ``build`` and ``load``, the command line, benches and the contract tests."""
     check_text("model's name", of_kind(name, str, "the name of a model"))
+    if name == AUTO:
+        raise TinoError(f"a model cannot be named '{AUTO}': that stands for the winner of a race")
     if not isinstance(model, Model):
         raise TinoError(f"{name} is {shown(model)}, expected a tino.Model")
     MODELS[name] = model

@@ -1,4 +1,4 @@
-"""How laws are compared: records are held out, and rolled out from their starts."""
+"""How laws are compared: records are held out, and rolled out from their starts, or after their burn-in."""
 
 import math
 from collections.abc import Callable
@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from tino.data import Dataset
+from tino.holdout import LONG, hold_out, windows
 from tino.parts.inputs import output_weights
 from tino.parts.law import Law
 from tino.parts.start import Start
 from tino.parts.warmup import Warmup
 
-ONE_IN, MOST = 20, 20  # one record in so many is held out, at most so many
 FAR = 1e3  # times the largest state: diverged
 NOISE = 1e-9  # relative, of every step: laws that live on cancellation lose
 
@@ -22,7 +22,7 @@ Step = Callable[[Tensor, Tensor, int], Tensor]  # states (w, n, lags, J), inputs
 
 @dataclass(frozen=True)
 class Rollouts:
-    """Training records to fit on, and others to roll out. Of one or two records none can be spared."""
+    """Training records, or times, to fit on, and others to roll out."""
 
     fitted: Dataset
     held: Dataset
@@ -31,19 +31,16 @@ class Rollouts:
 
     @staticmethod
     def of(train: Dataset) -> "Rollouts":
-        count = min(MOST, max(1, len(train) // ONE_IN))
-        places = torch.linspace(0, len(train) - 1, count if count > 1 else 3).round().long()
-        places = places if count > 1 else places[1:2]  # one: the middle
-        others = torch.ones(len(train), dtype=torch.bool)
-        others[places] = len(train) < 3
+        fitted, held = hold_out(train)
         weights = output_weights(train)
         weights = torch.ones(train.output_size) if weights is None else weights
-        return Rollouts(train.take(others.nonzero()[:, 0]), train.take(places), Start.of(train), weights.double())
+        held = windows(held, LONG) if held.burn_in and held.time.n > LONG else held
+        return Rollouts(fitted, held, Start.of(train), weights.double())
 
     @property
     def from_zero(self) -> bool:
         """Whether all records start at zero."""
-        return bool(self.start.sizes["zero"])
+        return bool(self.start.sizes["zero"]) and not self.fitted.burn_in
 
     @property
     def size(self) -> float:
@@ -55,16 +52,24 @@ class Rollouts:
         return float(self.errors(law, law, 1, warmup)[0])
 
     def errors(self, law: Law, step: Step, copies: int, warmup: Warmup | None = None) -> Tensor:
-        """The MSEs (w,) of so many copies of the records, which a step treats differently."""
+        """The MSEs (w,) of so many copies of the records, which a step treats differently.
+
+        With a burn-in, the last states before its end, or as many as the law reads, are those of the data.
+        """
         u = self.held.u.double()
-        c_0 = law.state(self.start(len(u), None if self.held.ic is None else u[:, 0]).double())
+        first = max(self.held.burn_in, law.lags) if self.held.burn_in else 1
+        if self.held.burn_in:
+            past = law.state(u[:, first - law.lags : first])
+        else:
+            c_0 = law.state(self.start(len(u), None if self.held.ic is None else u[:, 0]).double())
+            past = c_0[:, None].expand(-1, law.lags, -1)
         g = law.inputs(self.held.f.double())
-        windows = torch.cat([g.new_zeros(len(g), law.window - 1, g.shape[2]), g], 1)
-        past = c_0[None, :, None].expand(copies, -1, law.lags, -1)
+        drive = torch.cat([g.new_zeros(len(g), law.window - 1, g.shape[2]), g], 1)
+        past = past.expand(copies, *past.shape)
         states, largest = [past[:, :, -1]], FAR * law.state(u[:, ::10]).abs().max()
         generator = torch.Generator().manual_seed(0)
-        for i in range(1, u.shape[1]):
-            inputs = windows[:, i : i + law.window]
+        for i in range(first, u.shape[1]):
+            inputs = drive[:, i : i + law.window]
             if warmup is not None and i < law.lags:
                 c = warmup(inputs, i).expand_as(states[0])
             else:
@@ -75,6 +80,7 @@ class Rollouts:
                 return torch.full((copies,), math.inf)
             states.append(c)
             past = torch.cat([past[:, :, 1:], c[:, :, None]], 2)
+        u = u[:, first - 1 :]
         squares = ((law.output(torch.stack(states, 2)) - u) * self.weights).square().mean(-1)  # (w, n, t)
-        mask = self.held.mask
+        mask = None if self.held.mask is None else self.held.mask[:, first - 1 :]
         return (squares.flatten(1) if mask is None else squares[:, mask]).mean(1).nan_to_num(nan=math.inf)

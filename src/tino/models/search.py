@@ -16,6 +16,8 @@ from tino.progress import Advance
 
 STABLE = 1e-6  # an |λ| of the linear part may be above 1 by so much
 SNAPSHOTS = 4000  # fields that coordinates are taken from
+NUMBERS, LONG = 4e6, 4000  # of the terms in memory at once; times, in a longer record only a part at once
+SIMPLER, ROUNDING = 0.95, 1e-12  # after a burn-in, a law with more terms must lower the error to this, or above this
 GAIN = 0.5  # a constant term must lower the error to this, where the records start at zero
 
 
@@ -43,6 +45,8 @@ class Search:
             law, lambda past, g, i: law.combine(law.features(past, g, i), weights), len(weights), warmup
         )
         bar = self.error * (GAIN if law.sizes["constant"] and self.rollouts.from_zero else 1.0)
+        if self.rollouts.held.burn_in and self.law is not None:  # simple laws come first, and forget sooner
+            bar = SIMPLER * self.error if self.relative > ROUNDING else 0.0
         if float(errors.min()) < bar:
             law.weights.data.copy_(weights[int(errors.argmin())])
             self.law, self.warmup, self.error = law, warmup, float(errors.min())
@@ -67,34 +71,46 @@ class Search:
 
 
 def fit(law: LeastSquaresLaw, data: Dataset, rows: int, first: int = 1) -> NormalEquations:
-    """The normal equations of a law over successive states, from time ``first`` on, of at most so many rows."""
+    """The normal equations of a law over successive states, from time ``first`` on, of about so many rows at most.
+
+    They are summed over parts of the records, and of the time of long records, so that memory does not grow with them.
+    """
     equations, n_t = NormalEquations(), data.time.n
     records = min(len(data), max(1, math.ceil(rows / n_t)))
     chosen = torch.linspace(0, len(data) - 1, records).round().long()
     numbers = law.features(*_one(law), 0).numel()
-    part = max(1, round(4e6 / (numbers * n_t)))
-    times = torch.arange(first, n_t)
+    length = n_t if n_t <= LONG else max(law.window, min(LONG, round(NUMBERS / numbers)))
+    starts = torch.arange(first, n_t, length)
+    count = max(1, min(len(starts), math.ceil(rows / (records * length))))
+    starts = starts[torch.linspace(0, len(starts) - 1, count).round().long()]
+    part = max(1, round(NUMBERS / (numbers * length)))
     for some in chosen.split(part):
-        one = data.take(some)
-        c, g = law.state(one.u.double()), law.inputs(one.f.double())
-        past, inputs = (x[:, first:] for x in histories(law, c, g))
-        x, y = law.features(past, inputs, times), c[:, first:]
-        if isinstance(law, WavenumberLaw):
-            y = (y if law.real else law.waves.waves(y))[..., None]
-        else:
-            x, y = x[..., None, :], y[..., None, :]
-        if one.mask is None:
-            x, y = x.flatten(0, 1), y.flatten(0, 1)
-        else:
-            x, y = x[one.mask[:, first:]], y[one.mask[:, first:]]
-        equations.add(x, y)
+        for start in starts.tolist():
+            _add(equations, law, data.take(some), start, min(n_t, start + length))
     return equations
+
+
+def _add(equations: NormalEquations, law: LeastSquaresLaw, data: Dataset, start: int, end: int) -> None:
+    """The rows from time ``start`` to before ``end``."""
+    before = max(0, start - law.window + 1)  # what the first of them reads
+    c, g = law.state(data.u[:, before:end].double()), law.inputs(data.f[:, before:end].double())
+    past, inputs = (x[:, start - before :] for x in histories(law, c, g))
+    x, y = law.features(past, inputs, torch.arange(start, end)), c[:, start - before :]
+    if isinstance(law, WavenumberLaw):
+        y = (y if law.real else law.waves.waves(y))[..., None]
+    else:
+        x, y = x[..., None, :], y[..., None, :]
+    if data.mask is None:
+        x, y = x.flatten(0, 1), y.flatten(0, 1)
+    else:
+        x, y = x[data.mask[:, start:end]], y[data.mask[:, start:end]]
+    equations.add(x, y)
 
 
 def _one(law: LeastSquaresLaw) -> tuple[Tensor, Tensor]:
     """States and inputs of one row, of zeros."""
     states = law.waves.size if isinstance(law, WavenumberLaw) else law.sizes["states"]
-    sources = law.waves.size if isinstance(law, WavenumberLaw) else law.sizes["sources"]
+    sources = law.waves.size if isinstance(law, WavenumberLaw) else law.sizes["sources"] + bool(law.sizes["level"])
     zeros = torch.zeros(1, dtype=torch.float64)
     return zeros.new_zeros(law.lags, states), zeros.new_zeros(law.window, sources)
 

@@ -93,13 +93,19 @@ class Separable(Operator):
         return self.mixer.rest(b), None if self.initial is None or ic is None else self.initial(ic)
 
     def _step(self, memory: Memory, f_i: Tensor, i: int | Tensor) -> tuple[Memory, Tensor]:
-        assert isinstance(i, int)
         past, h = self.mixer.step(memory[0], self.sensors(f_i), i)
         h = h if memory[1] is None else h + memory[1]
-        now = slice(i, i + 1)
+        now = slice(i, i + 1) if isinstance(i, int) else i.view(1)  # a tensor in an exported graph
         tau = None if self.time_factor is None else self.time_factor(now)
         u = self._scaled_up(self.basis.expand(self._combine(h[:, None], tau), now))
         return (past, memory[1]), u[:, 0]
+
+    def _run(self, memory: Memory, f: Tensor, i: int) -> tuple[Memory, Tensor]:
+        past, h = self.mixer.run(memory[0], self.sensors(f), i)
+        h = h if memory[1] is None else h + memory[1][:, None]
+        now = slice(i, i + f.shape[1])
+        tau = None if self.time_factor is None else self.time_factor(now)
+        return (past, memory[1]), self._scaled_up(self.basis.expand(self._combine(h, tau), now))
 
     # -- what it is ----------------------------------------------------------------------------------------
 

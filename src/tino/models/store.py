@@ -59,6 +59,11 @@ def load(folder: str | Path, device: torch.device | str = "cpu") -> Operator:
     return model.to(device)
 
 
+def weights_checksum(folder: Path) -> str:
+    """Of the model in a folder: what was measured on it says by this which weights it belongs to."""
+    return str(read_sealed(folder / RECORD, FIX, MODEL_FORMAT).get("weights_sha256"))
+
+
 def _without_memory(record: Mapping[str, Any], path: Path) -> Operator | None:
     """The model with the shapes of its numbers only; None for a kind that needs their values while it is made."""
     try:

@@ -9,8 +9,10 @@ from tino.models.flow import Flow, Plan
 from tino.models.fno import Fno, FnoBuilder
 from tino.models.fno_step import FnoStep, FnoStepBuilder
 from tino.models.learned import Learned
+from tino.models.recurrent import Recurrent, RecurrentBuilder
 from tino.models.registry import Model, Suits, register_model
 from tino.models.separable import Separable
+from tino.models.simulated import Simulated
 from tino.models.unet import Unet, UnetBuilder
 from tino.parts.bases import Constant, PodModes, Trunk
 from tino.parts.mixers import DelayMixer, GlobalMixer, LateMixer, MaskedMixer
@@ -21,6 +23,14 @@ TWO_GRIDS = tuple(Suits(space, causal=False, one_grid=False) for space in (True,
 register_model("fno", Model(Fno, FnoBuilder(), "Fourier neural operator", "section FNO", suits=ONE_GRID))
 register_model("unet", Model(Unet, UnetBuilder(), "U-Net on space-time", "section Numerical Tests"))
 register_model("fno-step", Model(FnoStep, FnoStepBuilder(), "FNO on space, one step of time after another"))
+register_model("fno-step-clock", Model(FnoStep, FnoStepBuilder(clock=True), "the same, with a network that sees t"))
+
+register_model(
+    "lstm", Model(Recurrent, RecurrentBuilder("lstm"), "long short-term memory, a recurrent network", races=True)
+)
+register_model(
+    "gru", Model(Recurrent, RecurrentBuilder("gru"), "gated recurrent unit, a recurrent network", races=True)
+)
 
 
 def _family(name: str, built: Family, title: str, equation: str, *suits: Suits) -> None:
@@ -59,12 +69,14 @@ _family(
 
 
 def _flow(name: str, plan: Plan, title: str) -> None:
-    register_model(name, Model(Flow, plan, title))
+    register_model(name, Model(Flow, plan, title, races=True))
 
 
 _flow("linear", ClosedForm(degree=1), "linear flow, in closed form")
 _flow("linear-clock", ClosedForm(degree=1, clock=12), "the same, with coefficients that depend on the time")
+_flow("linear-level", ClosedForm(degree=1, levels=True), "the same, with coefficients that follow the input's level")
 _flow("polynomial", ClosedForm(), "polynomial flow, in closed form")
 _flow("polynomial-clock", ClosedForm(clock=12), "the same, with linear terms that depend on the time")
+_flow("polynomial-sim", Simulated(), "polynomial flow, fitted to simulations of many steps")
 _flow("equation", Equation(), "differential equation fitted through its integrator")
 _flow("flow-tino", Learned(), "closed form or equation, and a network for the rest")

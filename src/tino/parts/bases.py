@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from tino.frame import Frame
 from tino.grids import Grid, TimeGrid
-from tino.operator import POINTWISE, Properties
 from tino.parts.features import features_of_space, features_of_time
 from tino.parts.networks import mlp
 from tino.parts.part import FromGrid, Part
 from tino.pod import Pod
+from tino.properties import POINTWISE, Properties
 
 Rows = Tensor | slice  # which times of the grid: indices, or a slice
 ALL = slice(None)

@@ -19,9 +19,11 @@ class CoefficientLaw(LeastSquaresLaw):
 
     c = (u - u_m) T are coefficients of the outputs, g = f S of the inputs. The inputs enter by ``moments`` polynomials
     over the window (0: each by itself). Monomials: every coefficient and moment; products of the first ``products``
-    coefficients of each delay up to ``degree``; with ``cross``, those coefficients times the first ``cross`` moments
-    and, from degree 3 on, their pairs, and pairs of moments, with half as many. With a ``clock``, the linear terms are
-    multiplied by Chebyshev polynomials of the time up to this degree.
+    coefficients of each delay, or of the ``near`` latest ones, up to ``degree``; with ``cross``, those coefficients
+    times the first ``cross`` moments and, from degree 3 on, their pairs, and pairs of moments, with half as many. With
+    a ``clock``, the linear terms are multiplied by Chebyshev polynomials of the time up to this degree. With a
+    ``level``, they are multiplied by 1 and by the root mean square of the inputs over so many steps, kept within the
+    range that was met in the fit: a linear law whose coefficients follow the level of the excitation.
     """
 
     kind = "coefficients"
@@ -42,13 +44,16 @@ class CoefficientLaw(LeastSquaresLaw):
         centred: bool,
         clock: int,
         times: int,
+        near: int = 0,
+        level: int = 0,
     ) -> None:
         sizes = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__(**sizes)
-        self.lags, self.window = delays * stride, delays * stride + 1
+        self.lags, self.window = delays * stride, max(delays * stride + 1, level)
         self.properties = law_properties(constant, clock)
-        self.register_buffer("basis", window_moments(self.window, moments), persistent=False)
-        check_terms(delays * products, sources, degree, min(cross, self.basis.shape[1]))
+        self.affine = degree < 2 and not clock and not level
+        self.register_buffer("basis", window_moments(self.lags + 1, moments), persistent=False)
+        check_terms((near or delays) * products, sources, degree, min(cross, self.basis.shape[1]))
         index = torch.tensor(list(self._monomials()), dtype=torch.long).view(-1, max(2, degree))
         self.register_buffer("index", index, persistent=False)
         fixed = {
@@ -56,6 +61,7 @@ class CoefficientLaw(LeastSquaresLaw):
             "to_state": (outputs, states),
             "to_output": (states, outputs),
             "to_input": (inputs, sources),
+            **({"levels": (2,)} if level else {}),
         }
         for name, shape in {**fixed, "weights": (self.count, states)}.items():
             setattr(self, name, nn.Parameter(torch.zeros(shape, dtype=torch.float64), requires_grad=False))
@@ -64,6 +70,7 @@ class CoefficientLaw(LeastSquaresLaw):
     to_state: Tensor
     to_output: Tensor
     to_input: Tensor
+    levels: Tensor
     basis: Tensor
     index: Tensor
 
@@ -77,7 +84,9 @@ class CoefficientLaw(LeastSquaresLaw):
         return u + self.middle if self.sizes["centred"] else u
 
     def inputs(self, f: Tensor) -> Tensor:
-        return f @ self.to_input
+        """With a level, their mean square comes last."""
+        g = f @ self.to_input
+        return torch.cat([g, g.square().mean(-1, keepdim=True)], -1) if self.sizes["level"] else g
 
     # -- terms -----------------------------------------------------------------------------------------------
 
@@ -93,14 +102,15 @@ class CoefficientLaw(LeastSquaresLaw):
     @property
     def count(self) -> int:
         """Terms in all."""
-        return self.linear * (1 + self.sizes["clock"]) + len(self.index)
+        levels = self.linear - self._one if self.sizes["level"] else 0
+        return self.linear * (1 + self.sizes["clock"]) + levels + len(self.index)
 
     def _monomials(self) -> Iterator[list[int]]:
         """The factors of each product, as places in (1, coefficients, moments); 1 fills up."""
         s, width = self.sizes, max(2, self.sizes["degree"])
         if s["degree"] < 2:
             return
-        base = [1 + d * s["states"] + j for d in range(s["delays"]) for j in range(s["products"])]
+        base = [1 + d * s["states"] + j for d in range(s["near"] or s["delays"]) for j in range(s["products"])]
         first = 1 + s["delays"] * s["states"]
         moment = [
             [first + k * s["sources"] + j for j in range(s["sources"])]
@@ -118,11 +128,14 @@ class CoefficientLaw(LeastSquaresLaw):
 
     def features(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
         """φ (..., q) from the states (..., lags, J) and the inputs (..., window, r), oldest first."""
-        stride, delays = self.sizes["stride"], self.sizes["delays"]
-        seen = past[..., [(delays - d) * stride for d in range(1, delays + 1)], :].flatten(-2)  # the latest first
-        moments = torch.einsum("...wr,wk->...kr", g, self.basis).flatten(-2)
+        seen = past[..., :: self.sizes["stride"], :].flip(-2).flatten(-2)  # c_{i-s}, c_{i-2s}, ...
+        now = g[..., -self.lags - 1 :, : self.sizes["sources"]]
+        moments = torch.einsum("...wr,wk->...kr", now, self.basis).flatten(-2)
         one = torch.ones_like(seen[..., :1])
         linear = torch.cat([seen, moments, one[..., : self._one]], -1)
+        if self.sizes["level"]:
+            level = self.excitation(g).clamp(self.levels[0], self.levels[1])[..., None]
+            linear = torch.cat([linear, seen * level, moments * level], -1)
         if clock := self.sizes["clock"]:
             waves = chebyshev(i, self.sizes["times"], 1 + clock, seen).expand(*seen.shape[:-1], 1 + clock)
             linear = (linear[..., None] * waves[..., None, :]).flatten(-2)
@@ -134,6 +147,10 @@ class CoefficientLaw(LeastSquaresLaw):
             product = product * factors[..., column]
         return torch.cat([linear, product], -1)
 
+    def excitation(self, g: Tensor) -> Tensor:
+        """The root mean square (...) of the inputs over the last ``level`` steps, from (..., window, r + 1)."""
+        return g[..., -self.sizes["level"] :, -1].mean(-1).sqrt()
+
     def combine(self, features: Tensor, weights: Tensor) -> Tensor:
         return features @ weights
 
@@ -142,19 +159,23 @@ class CoefficientLaw(LeastSquaresLaw):
     def as_weights(self, solution: Tensor) -> Tensor:
         return solution[..., 0, :, :]
 
-    def _blocks(self) -> Tensor:
-        """The factors of each delay's coefficients, (delays, J, J)."""
+    def _blocks(self) -> list[Tensor]:
+        """The factors of each delay's coefficients, (delays, J, J), and those of their products with the level."""
         delays, states = self.sizes["delays"], self.sizes["states"]
-        return self.weights.data[: delays * states].view(delays, states, states)
+        firsts = [0, self.linear] if self.sizes["level"] else [0]
+        return [self.weights.data[n : n + delays * states].view(delays, states, states) for n in firsts]
 
     def growth(self) -> float:
         if self.sizes["clock"]:
             return 0.0
-        return float(self._eigenvalues()[0].abs()) ** (1 / self.sizes["stride"])
+        levels = self.levels.tolist() if self.sizes["level"] else [0.0]
+        return max(float(self._eigenvalues(level)[0].abs()) for level in levels) ** (1 / self.sizes["stride"])
 
-    def _eigenvalues(self) -> Tensor:
-        """Of the linear part over a stride, the largest first."""
-        blocks = self._blocks()
+    def _eigenvalues(self, level: float | None = None) -> Tensor:
+        """Of the linear part over a stride, the largest first; at the lowest level met, unless one is given."""
+        blocks, *more = self._blocks()
+        if more:
+            blocks = blocks + (float(self.levels[0]) if level is None else level) * more[0]
         size = len(blocks) * blocks.shape[1]
         companion = torch.zeros(size, size, dtype=torch.float64)
         companion[:, : blocks.shape[1]] = blocks.flatten(0, 1).cpu().double()
@@ -164,8 +185,8 @@ class CoefficientLaw(LeastSquaresLaw):
 
     def damp(self) -> None:
         """With one delay, only the λ above 1 shrink; with more, all of them."""
-        blocks = self._blocks()
-        if len(blocks) == 1:
+        blocks = self._blocks()[0]
+        if len(blocks) == 1 and not self.sizes["level"]:
             values, vectors = torch.linalg.eig(blocks[0].T)
             shrunk = (vectors * (values / values.abs().clamp_min(1.0))) @ torch.linalg.pinv(vectors)
             whole = vectors * values @ torch.linalg.pinv(vectors)
@@ -174,10 +195,13 @@ class CoefficientLaw(LeastSquaresLaw):
                 return
         ratio = self.growth() ** self.sizes["stride"]
         powers = ratio ** -torch.arange(1.0, self.sizes["delays"] + 1, dtype=torch.float64)
-        self._blocks().mul_(powers[:, None, None])
+        for part in self._blocks():
+            part.mul_(powers[:, None, None])
 
     def poles(self, dt: float) -> Tensor:
         """log λ / dt of the linear part, by growing decay: negative real parts decay."""
+        if self.sizes["clock"]:
+            return super().poles(dt)
         return torch.log(self._eigenvalues()) / (dt * self.sizes["stride"])
 
     def terms_by_size(self) -> list[tuple[str, float]]:
@@ -197,11 +221,12 @@ class CoefficientLaw(LeastSquaresLaw):
         s, lines = self.sizes, ()
         if s["clock"]:
             return ()
-        if s["states"] == s["outputs"] == s["inputs"] == s["sources"] == 1 and not s["centred"]:
+        if s["states"] == s["outputs"] == s["inputs"] == s["sources"] == 1 and not s["centred"] and not s["level"]:
             terms = [f"{'-' if a < 0 else '+'} {abs(a):.4g} {name}" for name, a in self.terms_by_size()[:SHOWN]]
             lines = (f"u(i) = {' '.join(terms).removeprefix('+ ')} + ...",)
         poles = [f"{z.real:.4g}{z.imag:+.4g}i" if abs(z.imag) > 1e-9 else f"{z.real:.4g}" for z in self.poles(dt)]
-        return (*lines, f"slowest poles of the linear part: {', '.join(poles[:SHOWN])}")
+        where = ", at the lowest level" if s["level"] else ""
+        return (*lines, f"slowest poles of the linear part{where}: {', '.join(poles[:SHOWN])}")
 
     def places(self, larger: "CoefficientLaw") -> tuple[int, ...]:
         """Where this law's terms stand among those of a larger law on the same coordinates."""

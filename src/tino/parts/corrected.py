@@ -49,8 +49,7 @@ class CorrectedLaw(Law):
 
     def read(self, past: Tensor, g: Tensor) -> Tensor:
         """z, not scaled."""
-        stride, delays = self.law.sizes["stride"], self.law.sizes["delays"]
-        seen = past[..., [(delays - d) * stride for d in range(delays, 0, -1)], :]  # the oldest first
+        seen = past[..., :: self.law.sizes["stride"], :]  # the oldest first
         shapes = torch.einsum("...dj,dk->...kj", seen, self.shapes).flatten(-2)
         return torch.cat([shapes, torch.einsum("...wr,wk->...kr", g, self.law.basis).flatten(-2)], -1)
 

@@ -10,6 +10,8 @@ from tino.parts.pointwise import Pointwise
 
 MOST_STEPS = 64
 POWERS = "²³⁴⁵"
+ADVECTION = "v·∇u"
+OVER = 1.5  # points for products: squares do not alias
 
 
 class EquationLaw(Law):
@@ -20,12 +22,17 @@ class EquationLaw(Law):
     is the parabola through f_{i-2}, f_{i-1}, f_i, or at the start of a record the line through the last two. A
     ``network`` of the field adds what these terms leave; then each λ_k also learns a part of its own. ``numbers`` are
     b, the factors of λ_k, and a_q, in units in which a number of size one matters in one time step.
+
+    If the waves go beyond the samples, ``start`` are those beyond at T_0, which ``state`` assumes of every u, and
+    ``shares`` says how the input's aliases are divided among the waves that look alike.
     """
 
     kind = "equation"
     lags, window = 1, 3
     numbers: Tensor
     scale: Tensor
+    start: Tensor
+    shares: Tensor
 
     def __init__(
         self, waves: Fourier, length: float, dt: float, steps: int, degree: int, network: Pointwise | None = None
@@ -38,6 +45,12 @@ class EquationLaw(Law):
         self.names = ["f", *self._linear_names(), *self._product_names()]
         self.register_buffer("scale", torch.ones(2, dtype=torch.float64))  # of u and f
         own = torch.zeros(waves.sizes["waves"], 1 if waves.sizes["mirrored"] else 2, dtype=torch.float64)
+        self.beyond = bool(waves.sizes["beyond"])
+        if self.beyond:
+            count = waves.sizes["waves"]
+            self.start = nn.Parameter(torch.zeros(count, 2, dtype=torch.float64), requires_grad=False)
+            self.shares = nn.Parameter(torch.zeros(count, dtype=torch.float64), requires_grad=False)
+        self._moved: tuple[object, Tensor, Fourier] | None = None
         self.own = None if network is None else nn.Parameter(own)  # what is learned of each λ_k: decay, frequency
         self.numbers = nn.Parameter(
             torch.zeros(len(self.names), dtype=torch.float64), requires_grad=network is not None
@@ -46,14 +59,19 @@ class EquationLaw(Law):
     # -- coordinates -----------------------------------------------------------------------------------------
 
     def state(self, u: Tensor) -> Tensor:
-        return self.waves.state(u / self.scale[0])
+        if not self.beyond:
+            return self.waves.state(u / self.scale[0])
+        hidden = torch.view_as_complex(self.start)
+        left = u / self.scale[0] - self.waves.sampled(hidden)
+        return self.waves.real(hidden + self.waves.spectrum(left))
 
     def output(self, c: Tensor) -> Tensor:
         return self.waves.output(c) * self.scale[0]
 
     def inputs(self, f: Tensor) -> Tensor:
         """The waves of f, and a 1: before the record, where all is zero, it says that there was no input."""
-        g = self.waves.state(f / self.scale[1])
+        f = f / self.scale[1]
+        g = self.waves.real(self.waves.aliases(f) * self.shares) if self.beyond else self.waves.state(f)
         return torch.cat([g, torch.ones_like(g[..., :1])], -1)
 
     # -- the equation ----------------------------------------------------------------------------------------
@@ -68,7 +86,7 @@ class EquationLaw(Law):
         found = [*powers, *[f"Δ({p})" for p in powers]]
         if not self.waves.sizes["mirrored"]:
             found += [f"({p})_{x}" for p in powers for x in self.axes]
-        return found + (["v·∇u"] if len(self.axes) > 1 and powers else [])
+        return found + ([ADVECTION] if len(self.axes) > 1 and powers else [])
 
     def _symbols(self, like: Tensor) -> tuple[list[Tensor], Tensor]:
         """k along each axis, over the largest, and |k|²."""
@@ -106,32 +124,48 @@ class EquationLaw(Law):
             found = found - self.own[:, 0] + (0 if self.waves.sizes["mirrored"] else 1j * self.own[:, -1])
         return found / self.dt
 
-    def multipliers(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """Of û_k, to the fields that products need (n, k), and of the products' spectra, to their sum (q, k)."""
+    def multipliers(self, numbers: Tensor) -> dict[int, Tensor]:
+        """Of the spectra of u^d, to their sum (k,), by d; powers without effect are left out."""
         k, square = self._symbols(numbers)
         n, a = self.sizes["degree"] - 1, numbers[1 + len(self._linear_names()) :]
-        fields, outer = [torch.ones_like(square) + 0j], [torch.ones_like(square) + 0j, -square + 0j]
+        outer = [torch.ones_like(square) + 0j, -square + 0j]
         outer += [] if self.waves.sizes["mirrored"] else [1j * one for one in k]
-        found = []
+        found = {}
         for d in range(n):
             factors = [a[d], a[n + d], *[a[2 * n + d * len(k) + x] for x in range(len(outer) - 2)]]
-            found.append(sum((c * o for c, o in zip(factors, outer, strict=True)), 0 * square))
-        if len(k) > 1 and n:
-            plane = k[0].square() + k[1].square()
-            psi = torch.where(plane > 0, 1 / plane, 0.0)
-            fields += [1j * k[1] * psi, -1j * k[0] * psi]
-            found += [a[-1] * 1j * k[0], a[-1] * 1j * k[1]]
-        return torch.stack(fields), torch.stack(found) if found else fields[0][None, :0]
+            if self.network is not None or any(factors):  # to learn, each has to be there
+                found[d + 2] = sum((c * o for c, o in zip(factors, outer, strict=True)), 0 * square)
+        return found
 
-    def right(self, v: Tensor, f: Tensor, b: Tensor, multipliers: tuple[Tensor, Tensor]) -> Tensor:
+    def advection(self, v: Tensor, number: Tensor) -> Tensor:
+        """a ∇·(v w), of the waves that have a velocity: a field of the third coordinate alone is not moved."""
+        index, waves = self._moving()
+        k, _ = self._symbols(number)
+        k1, k2 = k[0][index], k[1][index]
+        psi = 1 / (k1.square() + k2.square())
+        w = v[..., index]
+        shape = (3, *[1] * (v.ndim - 1), len(index))
+        fields = waves.fine(torch.stack([torch.ones_like(psi) + 0j, 1j * k2 * psi, -1j * k1 * psi]).view(shape) * w)
+        flux = waves.back(fields[1:] * fields[0])
+        return torch.zeros_like(v).index_copy(-1, index, number * 1j * (k1 * flux[0] + k2 * flux[1]))
+
+    def _moving(self) -> tuple[Tensor, Fourier]:
+        """The places of the waves that have a velocity, and these waves, with the points that their squares need."""
+        key = (self.waves.kept._version, self.waves.kept.device)
+        if self._moved is None or self._moved[0] != key:
+            chosen = (self.waves.kept[:, :2] != 0).any(1)
+            self._moved = (key, chosen.nonzero()[:, 0], self.waves.part(chosen, OVER))
+        return self._moved[1:]
+
+    def right(self, v: Tensor, f: Tensor, numbers: Tensor, powers: dict[int, Tensor]) -> Tensor:
         """All but the linear part: b f̂ + Σ_q a_q D_q F̂_q + the network, (..., k)."""
-        total, (of_fields, of_products) = b * f, multipliers
-        if self.sizes["degree"] > 1:
-            shape = (-1, *[1] * (v.ndim - 1), v.shape[-1])
-            u = self.waves.fine(of_fields.view(shape) * v)
-            powers = [u[0] ** d for d in range(2, self.sizes["degree"] + 1)]
-            spectra = self.waves.back(torch.stack([*powers, *(part * u[0] for part in u[1:])]))
-            total = total + (of_products.view(shape) * spectra).sum(0)
+        total = numbers[0] * f
+        if powers:
+            u = self.waves.fine(v)
+            spectra = self.waves.back(torch.stack([u**d for d in powers]))
+            total = total + sum(one * spectrum for one, spectrum in zip(powers.values(), spectra, strict=True))
+        if self.names[-1] == ADVECTION and (self.network is not None or numbers[-1]):
+            total = total + self.advection(v, numbers[-1])
         total = total / self.dt
         return total if self.network is None else total + self.network(self.waves, v, f)
 
@@ -145,7 +179,7 @@ class EquationLaw(Law):
         h = self.dt / steps
         half = torch.exp(rates * (h / 2))
         whole = half * half
-        others = (numbers[0], self.multipliers(numbers))
+        others = (numbers, self.multipliers(numbers))
         for j in range(steps):
             q = j / steps
             f0, f1, f2 = (before + s * slope + s * s * bend for s in (q, q + 0.5 / steps, q + 1 / steps))

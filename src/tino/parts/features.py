@@ -10,7 +10,8 @@ def unit_range(points: Tensor, grid: Tensor | None = None) -> Tensor:
     """Coordinates (n, d) shifted and scaled so that the grid's, or their own, fill [-1, 1] along each axis."""
     grid = points if grid is None else grid
     low, high = grid.amin(0), grid.amax(0)
-    return 2 * (points - low) / (high - low) - 1
+    width = torch.where(high > low, high - low, 1.0)  # points of a plane in space share a coordinate
+    return 2 * (points - low) / width - 1
 
 
 def coordinate_features(s: Tensor, waves: int) -> Tensor:

@@ -6,8 +6,8 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from tino.operator import POINTWISE, Properties
 from tino.parts.part import Part
+from tino.properties import POINTWISE, Properties
 
 
 class Law(Part):
@@ -18,6 +18,7 @@ class Law(Part):
 
     lags: int  # past states that a step reads
     window: int  # inputs that a step reads, the present one included
+    affine = False  # whether a step is linear in states and inputs, but for a constant, at all times alike
 
     @abstractmethod
     def state(self, u: Tensor) -> Tensor:
@@ -38,6 +39,10 @@ class Law(Part):
     def readout(self, dt: float) -> tuple[str, ...]:
         """What it says about the system, in lines that a person can read; dt is the time step."""
         return ()
+
+    def poles(self, dt: float) -> Tensor:
+        """Of its linear part, per unit of time, the slowest first, complex; empty if it has none to show."""
+        return torch.empty(0, dtype=torch.complex128)
 
 
 class LeastSquaresLaw(Law):
@@ -72,9 +77,11 @@ class LeastSquaresLaw(Law):
 
 def chebyshev(i: int | Tensor, times: int, count: int, like: Tensor) -> Tensor:
     """T_0 ... T_{count-1} of the time, scaled to [-1, 1] over the record: (..., count), for a clock."""
-    tau = torch.as_tensor(i, device=like.device).to(like) * (2 / (times - 1)) - 1
-    degrees = torch.arange(count, device=like.device).to(like)
-    return torch.cos(degrees * torch.arccos(tau.clamp(-1, 1))[..., None])
+    tau = (torch.as_tensor(i, device=like.device).to(like) * (2 / (times - 1)) - 1).clamp(-1, 1)
+    found = [torch.ones_like(tau), tau]
+    while len(found) < count:
+        found.append(2 * tau * found[-1] - found[-2])
+    return torch.stack(found[:count], -1)
 
 
 def window_moments(window: int, count: int) -> Tensor:

@@ -13,6 +13,8 @@ from torch.autograd.function import once_differentiable
 from tino.operator import Properties
 from tino.parts.part import Part
 
+WINDOWS = 2**18  # numbers in the windows of a block, for each record
+
 
 class Mixer(Part):
     """Weights (times, m, width); ``grid_only``: it is defined only at grid times."""
@@ -32,9 +34,17 @@ class Mixer(Part):
         """The memory of b records before their first input; for causal mixers."""
         raise NotImplementedError
 
-    def step(self, memory: Tensor, z_i: Tensor, i: int) -> tuple[Tensor, Tensor]:
+    def step(self, memory: Tensor, z_i: Tensor, i: int | Tensor) -> tuple[Tensor, Tensor]:
         """The memory after i inputs and the next one (b, m) -> the new memory, and h_i (b, width)."""
         raise NotImplementedError
+
+    def run(self, memory: Tensor, z: Tensor, i: int) -> tuple[Tensor, Tensor]:
+        """The next inputs (b, n, m) -> the new memory, and h (b, n, width)."""
+        answers = []
+        for n, z_i in enumerate(z.unbind(1)):
+            memory, h = self.step(memory, z_i, i + n)
+            answers.append(h)
+        return memory, torch.stack(answers, 1)
 
     def scale(self, norm: float, size: float) -> None:
         """Scale the weights so that inputs of this L2 norm give h of this root mean square at the last time."""
@@ -74,8 +84,9 @@ class MaskedMixer(Mixer):
         """The running sum, (b, width)."""
         return self.bias.expand(b, -1)
 
-    def step(self, memory: Tensor, z_i: Tensor, i: int) -> tuple[Tensor, Tensor]:
-        memory = memory + z_i @ self.weight[i]
+    def step(self, memory: Tensor, z_i: Tensor, i: int | Tensor) -> tuple[Tensor, Tensor]:
+        now = self.weight[i] if isinstance(i, int) else self.weight.index_select(0, i.view(1))[0]
+        memory = memory + z_i @ now
         return memory, memory
 
 
@@ -101,9 +112,19 @@ class DelayMixer(Mixer):
         """The window of the past: zeros, (b, lags + first_lag, m), oldest first."""
         return self.weight.new_zeros(b, len(self.weight) + self.first_lag, self.weight.shape[1])
 
-    def step(self, memory: Tensor, z_i: Tensor, i: int) -> tuple[Tensor, Tensor]:
+    def step(self, memory: Tensor, z_i: Tensor, i: int | Tensor) -> tuple[Tensor, Tensor]:
         memory = torch.cat([memory[:, 1:], z_i[:, None]], dim=1)
-        return memory, memory[:, : len(self.weight)].flatten(1) @ self.weight.flatten(0, 1) + self.bias
+        return memory, torch.addmm(self.bias, memory[:, : len(self.weight)].flatten(1), self.weight.flatten(0, 1))
+
+    def run(self, memory: Tensor, z: Tensor, i: int) -> tuple[Tensor, Tensor]:
+        """Windows of the past side by side, one product for a few times: the weights are read once for all of them."""
+        lags, answers = len(self.weight), []
+        for part in z.split(max(1, WINDOWS // self.weight[..., 0].numel()), 1):
+            met = torch.cat([memory[:, 1:], part], 1)
+            memory = met[:, part.shape[1] - 1 :]
+            windows = met[:, : lags + part.shape[1] - 1].unfold(1, lags, 1).movedim(-1, -2)  # (b, n, lags, m)
+            answers.append(windows.flatten(2) @ self.weight.flatten(0, 1) + self.bias)
+        return memory, torch.cat(answers, 1)
 
 
 class LateMixer(Mixer):
@@ -126,7 +147,7 @@ class LateMixer(Mixer):
         """The window of the past, (b, lags, m)."""
         return self.weight.new_zeros(b, *self.weight.shape[:2])
 
-    def step(self, memory: Tensor, z_i: Tensor, i: int) -> tuple[Tensor, Tensor]:
+    def step(self, memory: Tensor, z_i: Tensor, i: int | Tensor) -> tuple[Tensor, Tensor]:
         memory = torch.cat([memory[:, 1:], z_i[:, None] * (i > 0)], dim=1)
         return memory, memory.flatten(1) @ self.weight.flatten(0, 1)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tino.errors import TinoError, in_short, whole
-from tino.operator import POINTWISE, Properties
+from tino.properties import POINTWISE, Properties
 
 # loops run over these; everything else is the size of a tensor
 MOST = {"layers": 100, "levels": 20, "degree": 20, "moments": 100, "n": 10_000}

@@ -103,7 +103,7 @@ class SpaceTime(Box):
         if ic is not None:
             state = self.into_box(ic[:, None], self.scale_out)
             parts.append(state.expand(-1, -1, f.shape[1], *self.space))
-        return torch.cat([*parts, self.coordinates.expand(len(f), *self.coordinates.shape)], dim=1)
+        return torch.cat([*parts, self.coordinates.expand(f.shape[0], *self.coordinates.shape)], dim=1)
 
     def decode(self, u: Tensor) -> Tensor:
         """(b, c, t, *space) -> (b, t, c x)."""
@@ -127,7 +127,7 @@ class Space(Box):
 
     def encode(self, u: Tensor, f: Tensor, i: int | Tensor) -> Tensor:
         """u_i (b, x), f_i and f_{i+1} (b, 2, m), and i + 1, one number or (b,) -> (b, channels, *space)."""
-        b, ones = len(u), [1] * len(self.space)
+        b, ones = u.shape[0], [1] * len(self.space)
         fields = (self.into_box(u[:, None], self.scale_out), self.into_box(f, self.scale_in))
         parts = [*(field.flatten(1, 2) for field in fields), self.coordinates.expand(b, *self.coordinates.shape)]
         if self.clock:

@@ -15,7 +15,7 @@ class PointLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         points = input.flatten(2)
-        v = torch.baddbmm(self.bias[:, None], self.weight.expand(len(input), -1, -1), points)
+        v = torch.baddbmm(self.bias[:, None], self.weight.expand(input.shape[0], -1, -1), points)
         return v.unflatten(2, input.shape[2:])
 
 
@@ -103,4 +103,4 @@ def _along(matrix: Tensor, after: int, v: Tensor) -> Tensor:
     if after == 1:
         return v.reshape(-1, matrix.shape[1]) @ matrix.T
     v = v.reshape(-1, matrix.shape[1], after)
-    return torch.bmm(matrix.expand(len(v), -1, -1), v)
+    return torch.bmm(matrix.expand(v.shape[0], -1, -1), v)

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from tino.data import Dataset
-from tino.operator import POINTWISE, Properties
 from tino.parts.part import Part
+from tino.properties import POINTWISE, Properties
 
 NEAR = 1e-3  # of the spread of u: an initial state that differs by less is u(T_0)
 SHARED = 1e-6  # of the size of u: records whose first outputs differ by less start from one state
@@ -33,10 +33,18 @@ class Start(Part):
 
     @staticmethod
     def of(train: Dataset) -> "Start":
-        """The start of these records: 0 where they start there, or from initial states that are given."""
-        first, size = train.u[:, 0].double(), float(train.u.double().square().mean().sqrt())
-        value = first.mean(0)
-        zero = train.ic is None and bool((value.abs() <= SHARED * size).all()) and starts_shared(train)
+        """The start of these records: 0 where they start there, or from initial states that are given.
+
+        With a burn-in it is not known: 0, or the mean of u if that is farther from 0 than u varies.
+        """
+        size = float(train.u.double().square().mean().sqrt())
+        if train.burn_in:
+            rows = train.rows(train.u).double()
+            value = rows.mean(0)
+            zero = bool((value.abs() <= rows.std(0)).all())
+        else:
+            value = train.u[:, 0].double().mean(0)
+            zero = train.ic is None and bool((value.abs() <= SHARED * size).all()) and starts_shared(train)
         start = Start(train.output_size, zero)
         if not zero:
             start.value.copy_(value)
@@ -44,7 +52,9 @@ class Start(Part):
 
 
 def starts_shared(train: Dataset) -> bool:
-    """Whether all records start from one field."""
+    """Whether all records start from one field; with a burn-in nobody asks."""
+    if train.burn_in:
+        return True
     first, size = train.u[:, 0].double(), float(train.u.double().square().mean().sqrt())
     return bool(((first - first.mean(0)).abs() <= SHARED * size).all())
 

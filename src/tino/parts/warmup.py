@@ -51,10 +51,10 @@ class Warmup(Part):
         products = factors[..., self.index].prod(-1)
         return torch.cat([factors, products], -1)
 
-    def forward(self, g: Tensor, i: int) -> Tensor:
-        """c_i (b, J) from the window (b, n + 1, r) that ends with f_i."""
-        at = torch.tensor([i], device=g.device)
-        return torch.einsum("bq,qj->bj", self.features(g[:, None], at)[:, 0], self.weights[i])
+    def forward(self, g: Tensor, i: int | Tensor) -> Tensor:
+        """c_i (b, J) from the window (b, n + 1, r) that ends with f_i; past the last i, that of the last."""
+        at = torch.as_tensor(i, device=g.device).view(1).clamp(max=self.sizes["n"] - 1)
+        return torch.einsum("bq,qj->bj", self.features(g[:, None], at)[:, 0], self.weights[at][0])
 
     @staticmethod
     def terms(sources: int, moments: int) -> int:

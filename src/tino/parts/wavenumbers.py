@@ -35,6 +35,7 @@ class WavenumberLaw(LeastSquaresLaw):
         self.properties = law_properties(constant, clock)
         self.products = (VorticityTerms if family == VORTICITY else LocalTerms)(waves, length)
         self.names = self.products.names(order)
+        self.affine = not self.names and not clock
         self.real = bool(waves.sizes["mirrored"])
         numbers = (waves.sizes["waves"], self.count) + (() if self.real else (2,))
         self.weights = nn.Parameter(torch.zeros(numbers, dtype=torch.float64), requires_grad=False)

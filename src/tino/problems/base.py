@@ -138,7 +138,8 @@ def register(name: str, **fixed: Any) -> Callable[[Callable[..., Problem]], Call
 
     The decorated factory also sets the problem's options: all its arguments except ``name``, in the order of its
     signature, with fixed arguments and defaults included. Every argument thus reaches the record, and problems that
-    differ in one of them never share a file in the cache.
+    differ in one of them never share a file in the cache. Arguments after ``*`` reach it only if they differ from their
+    defaults: such an option can be added later, and the data made before keep their names.
     """
 
     def enrol(factory: Callable[..., Problem]) -> Callable[..., Problem]:
@@ -155,13 +156,14 @@ def register(name: str, **fixed: Any) -> Callable[[Callable[..., Problem]], Call
 def _recorded(factory: Callable[..., Problem]) -> Callable[..., Problem]:
     """Wrap a factory so that the problems it makes know their options."""
     signature = inspect.signature(factory)
+    later = {k: p.default for k, p in signature.parameters.items() if p.kind is p.KEYWORD_ONLY}
 
     @functools.wraps(factory)
     def make(*args: Any, **kwargs: Any) -> Problem:
         made = factory(*args, **kwargs)
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        options = {k: v for k, v in bound.arguments.items() if k != "name"}
+        options = {k: v for k, v in bound.arguments.items() if k != "name" and not (k in later and v == later[k])}
         for option, value in options.items():
             try:  # the record is JSON
                 json.dumps(value)

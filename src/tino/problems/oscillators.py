@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from tino.grids import Point, TimeGrid
-from tino.inputs import Forcing, InputLaw, sine
-from tino.problems.base import Problem, positive, register
+from tino.inputs import Forcing, InputLaw, multisine, sine
+from tino.problems.base import Problem, choice, positive, register
 from tino.solvers.march import Solution, Tick
 from tino.solvers.runge_kutta import dormand_prince
 
@@ -66,8 +66,12 @@ def forced_ode(
 
 
 @register("duffing")
-def duffing(name: str, n_t: int = 1000, damping: float = 1.0) -> Problem:
-    """u'' + c u' + u + u³ = f(t), u(0) = u'(0) = 0 (subsubsect_duffing_osc)."""
+def duffing(name: str, n_t: int = 1000, damping: float = 1.0, *, input: str = "sine") -> Problem:
+    """u'' + c u' + u + u³ = f(t), u(0) = u'(0) = 0 (subsubsect_duffing_osc).
+
+    The paper's f is one sine; a multisine excites a whole band, from which a frequency response can be read.
+    """
+    choice(name, "input", input, ("sine", "multisine"))
 
     def slope(f: Tensor, y: Tensor) -> Tensor:
         u, v = y.unbind(1)
@@ -80,6 +84,7 @@ def duffing(name: str, n_t: int = 1000, damping: float = 1.0) -> Problem:
         title="Duffing oscillator",
         equation="u'' + c u' + u + u³ = f(t)",
         section="subsubsect_duffing_osc",
+        law=multisine() if input == "multisine" else sine(),
         n_t=n_t,
     )
 

@@ -19,7 +19,7 @@ from matplotlib.tri import Triangulation
 
 from tino.channels import INPUT, OUTPUT, Channels, split_channels
 from tino.data import Dataset
-from tino.grids import Grid, Point, TimeGrid, Triangle
+from tino.grids import Grid, Point, Points, TimeGrid, Triangle
 from tino.models.registry import MODELS
 from tino.preview import Preview
 from tino.runs import Run
@@ -98,8 +98,10 @@ def _by_sign(values: np.ndarray) -> tuple[str, Normalize]:
 
 
 def _errors(kept: Preview) -> np.ndarray:
-    """|u - prediction| of the sample, (t, c, x)."""
-    return split_channels((kept.data.u - kept.prediction)[0].abs(), len(kept.data.output_channels)).numpy()
+    """|u - prediction| of the sample, (t, c, x); NaN at times that do not count."""
+    error = (kept.data.u - kept.prediction)[0].abs()
+    error[: kept.data.burn_in] = math.nan
+    return split_channels(error, len(kept.data.output_channels)).numpy()
 
 
 def _error_scale(previews: Sequence[Preview], channel: int) -> tuple[float, float]:
@@ -214,6 +216,16 @@ def _maps(panels: list[Panel], time: TimeGrid, columns: int) -> Figure:
             _open_frame(axes)
             continue
         points = grid.points[:, 0]
+        if isinstance(grid, Points):  # in the order of their places, which are not equally far apart
+            order = points.argsort()
+            x, t = points[order].numpy(), time.points.numpy()
+            image = axes.pcolormesh(
+                x, t, values[:, order.numpy()], shading="nearest", cmap=panel.colours, norm=panel.norm
+            )
+            axes.set_xlabel("x")
+            axes.set_ylabel("t")
+            _colour_bar(figure, image, [axes], panel)
+            continue
         extent = (float(points.min()), float(points.max()), time.start, time.stop)
         image = axes.imshow(values, origin="lower", aspect="auto", extent=extent, cmap=panel.colours, norm=panel.norm)
         axes.set_xlabel("x")
@@ -251,13 +263,17 @@ def _colour_bar(figure: Figure, image: ScalarMappable, axes: list[Axes], panel: 
 
 
 def _field(axes: Axes, panel: Panel, step: int) -> None:
-    """One time of a field: the square as an image, the middle layer of a box, the triangle as a triangle."""
+    """One time of a field: the square as an image, the middle layer of a box, the triangle as such, points as dots."""
     values, grid = panel.values[step], panel.grid
     if isinstance(grid, Triangle):
         triangles, index = _whole(grid)
         axes.plot([0, 1, 0.5, 0], [0, 0, np.sqrt(3) / 2, 0], color="0.5", lw=0.6)
         axes.spines[:].set_visible(False)
         axes.tripcolor(triangles, values[index], shading="gouraud", cmap=panel.colours, norm=panel.norm)
+        return
+    if isinstance(grid, Points):
+        x, y = grid.points[:, 0].numpy(), grid.points[:, 1].numpy()
+        axes.scatter(x, y, c=values, s=9, cmap=panel.colours, norm=panel.norm, linewidths=0)
         return
     square = values.reshape(grid.shape or (1, 1))  # a signal acts everywhere alike
     square = square if square.ndim == 2 else square[..., square.shape[-1] // 2]

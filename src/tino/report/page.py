@@ -27,6 +27,7 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; } h3 { fon
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .9rem; margin: 1rem 0; }
 th, td { padding: .3rem .7rem; text-align: right; border-bottom: 1px solid #ddd; white-space: nowrap; }
 th.text, td.text { text-align: left; }
+.card td, .card th { white-space: normal; vertical-align: top; } .card pre { overflow-x: auto; }
 th:first-child, td:first-child { position: sticky; left: 0; background: #fff; }
 img { display: block; max-width: 100%; height: auto; }
 figure { margin: 1rem 0; } figcaption, .small { color: #666; font-size: .9em; }

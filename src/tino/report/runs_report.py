@@ -3,17 +3,40 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from tino.bands import band_record, read_band
 from tino.errors import TinoError
 from tino.files import write_text
+from tino.folders import BAND, READOUT, RESPONSES
 from tino.metrics import METRICS
 from tino.preview import Preview
 from tino.progress import progress
+from tino.readouts.readout import read_readout
 from tino.report.figures import Figure, draw_preview, loss_curves
 from tino.report.markup import Line, Markup, in_html
+from tino.report.over_time import errors_over_time
 from tino.report.page import drawn, file_names, keep, page
-from tino.report.tables import COLUMNS, DASH, about, how_trained, score
+from tino.report.readings import draw_band, draw_frequency, draw_impulse
+from tino.report.tables import COLUMNS, DASH, RACE_HEAD, about, how_trained, race_row, score
 from tino.results import Result
-from tino.runs import Run, labels
+from tino.runs import Run
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """The model's name; of several runs of one model on the same data, also the end of the folder that is its own."""
+    return [_label(run, [other for other in runs if _what(other) == _what(run)]) for run in runs]
+
+
+def _what(run: Run) -> tuple[str, str]:
+    return run.result.problem, run.result.model
+
+
+def _label(run: Run, alike: Sequence[Run]) -> str:
+    if len(alike) == 1:
+        return run.result.model
+    own = run.folder.resolve().parts
+    others = [parts for parts in (other.folder.resolve().parts for other in alike) if parts != own]
+    length = next(n for n in range(1, len(own) + 1) if all(parts[-n:] != own[-n:] for parts in others))
+    return f"{run.result.model} ({Path(*own[-length:])})"
 
 
 def write_report(runs: list[Run], folder: Path) -> Path:
@@ -29,9 +52,10 @@ def write_report(runs: list[Run], folder: Path) -> Path:
         for members in by_data.values():
             names, kept = labels(members), [run.preview() for run in members]
             figures = [_losses(members, names)] if _have_losses(members) else []
+            figures += _errors(members, names)
             advance()
             for run, name, one in zip(members, names, kept, strict=True):
-                figures.append(_preview(run, name, one, kept))
+                figures += [_preview(run, name, one, kept), *_responses(run, name), *_band(run, name, one)]
                 advance()
             sections.append(_section(members, names, [(c, keep(f, folder / f"{next(files)}.png")) for c, f in figures]))
     write_text(folder / "index.html", page("How well do the models predict the response?", "\n".join(sections)))
@@ -39,10 +63,12 @@ def write_report(runs: list[Run], folder: Path) -> Path:
 
 
 def write_figures(run: Run) -> None:
-    """The loss curve and a predicted sample, as loss.png and example.png in the run's own folder."""
+    """The loss curve, the errors over time and a predicted sample, as PNG files in the run's own folder."""
     (name,), kept = labels([run]), run.preview()
     if _have_losses([run]):
         keep(_losses([run], [name])[1], run.folder / "loss.png")
+    for _, figure in _errors([run], [name]):
+        keep(figure, run.folder / "errors.png")
     keep(_preview(run, name, kept, [kept])[1], run.folder / "example.png")
 
 
@@ -52,7 +78,11 @@ def _have_losses(runs: Sequence[Run]) -> bool:
 
 def _figure_ends(runs: Sequence[Run]) -> list[str]:
     """How the names of the figures of one dataset end, in their order."""
-    return ["loss"] * _have_losses(runs) + [run.folder.resolve().name for run in runs]
+    found = ["loss"] * _have_losses(runs) + ["errors"] * any(run.over_time is not None for run in runs)
+    for run in runs:
+        name, measured = run.folder.resolve().name, {READOUT: ("impulse", "frequency"), BAND: ("band",)}
+        found += [name, *(f"{name}-{end}" for file, ends in measured.items() if run.has(file) for end in ends)]
+    return found
 
 
 def _losses(runs: Sequence[Run], names: Sequence[str]) -> tuple[str, Figure]:
@@ -60,11 +90,56 @@ def _losses(runs: Sequence[Run], names: Sequence[str]) -> tuple[str, Figure]:
     return f"Training loss{'' if scaled else '; dashed: test error'}.", loss_curves(runs, names, scaled)
 
 
+def _errors(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[str, Figure]]:
+    """None if the runs are older than these numbers."""
+    found = [(name, run.over_time) for run, name in zip(runs, names, strict=True) if run.over_time is not None]
+    if not found:
+        return []
+    caption = "Error at each time, over the test records and all points."
+    return [(caption, errors_over_time(found, runs[0].preview().data.output_channels))]
+
+
 def _preview(run: Run, name: str, kept: Preview, beside: Sequence[Preview]) -> tuple[str, Figure]:
     by_mse = run.result.compared_by == "mse_mean"
     error = f"MSE {run.mse[kept.sample]:.1e}" if by_mse else f"relative L2 {run.result.rel_l2[kept.sample]:.1e}"
     caption = f"{name}, test sample {kept.sample}, {error}."
     return caption, draw_preview(kept, name, beside)
+
+
+def _responses(run: Run, name: str) -> list[tuple[str, Figure]]:
+    """The read-outs, if 'tino readout' has made them."""
+    if (found := read_readout(run.folder)) is None:
+        return []
+    one = f"{name}, response to a small impulse about {found.impulse.at}."
+    two = f"{name}, frequency response: small changes about {found.impulse.at} as a line, the best linear"
+    two += " approximation by multisines as dots, with its standard deviation and coherence. Hatched: frequencies that"
+    return [(one, draw_impulse(found)), (f"{two} the training inputs did not excite.", draw_frequency(found))]
+
+
+def _band(run: Run, name: str, kept: Preview) -> list[tuple[str, Figure]]:
+    """The example with its band, if 'tino calibrate' has made one."""
+    if not run.has(BAND) or (found := read_band(run.folder, run.model())) is None:
+        return []
+    about = (band_record(run.folder) or {}).get("about", {})
+    own = " It was one of the calibration records." * (kept.sample in about.get("test_records", []))
+    said = f" {about['coverage']}." if isinstance(about.get("coverage"), str) else ""
+    caption = f"{name}, test sample {kept.sample} with its band, which {found.about}.{own}{said}"
+    return [(caption, draw_band(kept, found.width, name, found.level))]
+
+
+def write_responses(run: Run) -> None:
+    """impulse.png and frequency.png, from the read-outs in the run's own folder."""
+    _keep(run, _responses(run, labels([run])[0]), RESPONSES[:2])
+
+
+def write_band(run: Run) -> None:
+    """band.png, from the band in the run's own folder."""
+    _keep(run, _band(run, labels([run])[0], run.preview()), RESPONSES[2:])
+
+
+def _keep(run: Run, figures: list[tuple[str, Figure]], names: Sequence[str]) -> None:
+    for name, (_, figure) in zip(names, figures, strict=True):
+        keep(figure, run.folder / name)
 
 
 def _section(runs: list[Run], names: list[str], figures: list[tuple[str, bytes]]) -> str:
@@ -85,7 +160,18 @@ def _section(runs: list[Run], names: list[str], figures: list[tuple[str, bytes]]
 {table.html()}
 <p class="small">{in_html(_recipe(results))} {notes}.</p>
 {by_channel}
+{"".join(_race(run) for run in runs)}
 {shown}"""
+
+
+def _race(run: Run) -> str:
+    """Which models raced, if this one is the winner, and why it won."""
+    if run.race is None:
+        return ""
+    rows = [tuple((Line(text),) for text in race_row(one, run.race)) for one in run.race.entrants]
+    won = f"How {run.race.winner} was chosen: errors on {run.race.held_out} ({run.race.diagnosis})."
+    table = Markup("race", won, RACE_HEAD, tuple(rows))
+    return f"{table.html()}\n<p>{in_html(run.race.reason)}</p>"
 
 
 def _recipe(results: list[Result]) -> str:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from tino.channels import Channels
+from tino.channels import Channel, Channels
+from tino.errors import in_short
 from tino.metrics import METRICS
 from tino.paper import PAPER
 from tino.preview import Preview
 from tino.problems import problem, problem_names
+from tino.race import Entrant, Race
 from tino.report.terminal import TextTable
 from tino.results import Result
 from tino.text import visible
@@ -122,12 +124,21 @@ def _narrow_row(result: Result, name: str) -> dict[str, str]:
     return {**cells, "model": name, "MSE ± SD": DASH if cells["MSE"] == DASH else f"{cells['MSE']} ± {cells['± SD']}"}
 
 
+def in_units(scores: Mapping[str, float], channel: Channel) -> str:
+    """The errors of a single output in its unit, as a line."""
+    unit = f" {channel.unit}" if channel.unit else ""
+    told = [f"{METRICS[key].heading} {score(key, scores.get(key))}{unit}" for key in ("rmse", "max_error")]
+    return f"{channel.name}: {', '.join(told)}"
+
+
 def print_scores(overall: Mapping[str, float], by_channel: Mapping[str, Mapping[str, float]], of: Channels) -> None:
     """A row for all values and, of several channels, one for each, named with its unit; in 80 columns."""
     table = TextTable("channel" if by_channel else "", show_edge=False, pad_edge=False)
+    unit = visible(in_short(of[0].unit, 9)) if len(of) == 1 else ""
     for metric in METRICS.values():
         heading = {"relative L2": "rel. L2", "largest error": "largest\nerror"}.get(metric.heading, metric.heading)
-        table.add_column(heading, justify="right", no_wrap=True)
+        heading += f"\n[{unit}]" if unit and metric.unit == 1 else ""
+        table.add_column(Text(heading), justify="right", no_wrap=True)  # a unit is no markup
     units = {channel.name: str(channel) for channel in of}
     rows = {units.get(name, name): numbers for name, numbers in by_channel.items()}
     mixed = {key for key, metric in METRICS.items() if by_channel and metric.unit}  # channels have their own units
@@ -135,3 +146,27 @@ def print_scores(overall: Mapping[str, float], by_channel: Mapping[str, Mapping[
     for name, numbers in rows.items():
         table.add_row(name, *(score(key, numbers.get(key)) for key in METRICS))
     Console().print(table)
+
+
+RACE_HEAD = ("entrant", "held-out NRMSE", "fit %", "seconds", "note")
+
+
+def race_row(one: Entrant, race: Race) -> tuple[str, ...]:
+    """An entrant under RACE_HEAD."""
+    fit = dashed(one.error, lambda error: score("fit", 100 * (1 - error)))
+    seconds = f"{one.seconds:.1f}" if one.seconds else DASH
+    note = one.note or ("winner" if one.model == race.winner else "")
+    return one.model, dashed(one.error), fit, seconds, note
+
+
+def print_race(race: Race) -> None:
+    """The entrants in their order, and why the winner won; in 80 columns."""
+    title = f"{race.data}: {race.diagnosis}; errors on {race.held_out}"
+    table = TextTable(title=Text(visible(title), style="table.title"), show_edge=False, pad_edge=False)
+    for heading in RACE_HEAD:
+        is_text = heading in (RACE_HEAD[0], RACE_HEAD[-1])
+        table.add_column(heading.replace(" ", "\n", 1), justify="left" if is_text else "right", no_wrap=not is_text)
+    for one in race.entrants:
+        table.add_row(*race_row(one, race))
+    Console().print(table)
+    Console().print(Text(visible(race.reason)))

@@ -1,12 +1,15 @@
 """Which samples and times a step takes: decided by the seed and the number of the epoch alone."""
 
 import hashlib
+from dataclasses import replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tino.data import Dataset
 from tino.errors import TinoError
+from tino.holdout import LONG, memory_length, windows
+from tino.operator import Operator
 from tino.training.config import TrainConfig
 
 
@@ -33,6 +36,21 @@ def draw_times(n_t: int, count: int, steps: int, generator: torch.Generator) -> 
     edges = torch.arange(count, dtype=torch.float64) * (n_t / count)
     times = edges + torch.rand(steps, count, generator=generator, dtype=torch.float64) * (n_t / count)
     return times.long().clamp(max=n_t - 1)
+
+
+SHORT = 256  # times of a window, at least
+
+
+def in_windows(train: Dataset, model: nn.Module) -> Dataset:
+    """Long records cut into windows, for a model that takes records of any length: it learns from many at once.
+
+    Their burn-in is as long as the system's memory, or as what the model reads to see the state.
+    """
+    if train.time.n <= LONG or not isinstance(model, Operator) or model.longest is not None:
+        return train
+    burn_in = max(train.burn_in, memory_length(train), model.observes)
+    length = max(SHORT, 4 * burn_in)
+    return train if length >= train.shortest else windows(replace(train, burn_in=burn_in), length)
 
 
 def split(train: Dataset, config: TrainConfig) -> tuple[Dataset, Dataset | None]:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tino.data import Dataset
 
 RATES = {"soap": 1e-2, "adam": 2e-3, "adamw": 2e-3}  # the highest learning rate if none is given
+WINDOWS = 32  # of long records, in a step
 PRECISIONS = ("float32", "tf32", "bfloat16", "float64")
 WAYS = ("compile", "save_every", "device")  # how and where training runs: results differ only by rounding
 
@@ -107,10 +108,10 @@ class TrainConfig:
         """The highest learning rate."""
         return RATES[self.optimizer] if self.lr is None else self.lr
 
-    def batch(self, data: "Dataset") -> int:
-        """Samples per step on this dataset."""
-        paper = 200 if data.outputs.points.shape[1] <= 1 else 100
-        return min(self.batch_size or paper, len(data))
+    def batch(self, data: "Dataset", in_windows: bool = False) -> int:
+        """Samples per step on this dataset: the paper's, or fewer of the windows of long records."""
+        usual = WINDOWS if in_windows else 200 if data.outputs.points.shape[1] <= 1 else 100
+        return min(self.batch_size or usual, len(data))
 
     def lr_at(self, done: float) -> float:
         """The learning rate after the fraction ``done`` of the training: a linear rise, then half a cosine."""

@@ -16,6 +16,8 @@ class History:
     validation: list[float] = field(default_factory=list)
     steps: int = 0
     looks: list[list[float]] = field(default_factory=list)  # [step, seconds], the device's work awaited
+    samples: int = 0  # records, or windows of long ones
+    batch: int = 0
 
     def add(self, loss: float, lr: float, seconds: float, validation: float = math.nan) -> None:
         for row, value in zip(
@@ -31,6 +33,10 @@ class History:
         step, seconds = self.looks[-1]
         earlier = [look for look in self.looks[:-1] if 2 * look[0] >= step] or [[0, 0.0]]
         return (seconds - earlier[0][1]) / max(1, step - earlier[0][0])
+
+    @property
+    def seconds_per_epoch(self) -> float:
+        return self.seconds_per_step * math.ceil(self.samples / self.batch)
 
     def csv(self) -> str:
         text = io.StringIO()

@@ -12,11 +12,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from tino.calls import model_name
 from tino.data import Dataset, check_dataset
 from tino.devices import pick_device, products
 from tino.errors import Stopped, TinoError, shown
 from tino.frame import numbers
-from tino.operator import Operator, model_name
+from tino.operator import Operator
 from tino.progress import Advance, progress
 from tino.sizes import check_sizes
 from tino.training import distributed

@@ -6,10 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tino.calls import call, model_name
 from tino.data import Dataset
 from tino.errors import TinoError
 from tino.frame import numbers
-from tino.operator import Operator, Records, Stretches, call, model_name
+from tino.operator import Operator, Records, Stretches, last
 
 PART = 50  # samples prepared at a time
 RESIDENT = 0.5  # fraction of a GPU's free memory; larger data stay on the host and are moved batch by batch
@@ -135,14 +136,18 @@ class StretchesObjective(Objective):
             raise TinoError(f"{model_name(model)} learns over {told}, records have {longest} times")
         with torch.no_grad():
             self._settle(data.f, self._prepared(data.u, model.normalised))
-            self.memory = model.observe(data.f.to(self.device, self.dtype), data.u.to(self.device, self.dtype))
+            one, other = (v[:1, :1].to(self.device, self.dtype) for v in (data.f, data.u))
+            model.observe(one, other)  # an error, if it cannot
+            self.measured = self._placed(data.u)
+            self.back = torch.arange(1 - model.observes, 1, device=self.device)  # what shows the state
 
     def forward(self, samples: Tensor, times: Tensor | None) -> Tensor:
         starts = self.first + (torch.arange(self.n_t, device=self.device) if times is None else times)
         rows, now = (v.flatten() for v in torch.broadcast_tensors(samples[:, None], starts[None]))
-        memory = _map(self.memory, lambda v: v[rows, now])
         losses, model = [], self.model
         assert isinstance(model, Operator)
+        with torch.no_grad():
+            memory = self._seen(model, rows, now)
         for _ in range(self.steps):
             now = now + 1
             memory, u = model._step(memory, self._take(self.inputs, (rows, now)), now)
@@ -150,12 +155,12 @@ class StretchesObjective(Objective):
             losses.append(self._mean(squares, None if self.mask is None else self.mask[rows, now][:, None]))
         return torch.stack(losses).mean()
 
-
-def _map(memory: Any, change: Any) -> Any:
-    """Apply ``change`` to each tensor of a memory."""
-    if isinstance(memory, tuple):
-        return tuple(_map(part, change) for part in memory)
-    return None if memory is None else change(memory)
+    def _seen(self, model: Operator, rows: Tensor, now: Tensor) -> Any:
+        """The memory at these places, as the data show it. Before a record its first state holds, and no input."""
+        times = now[:, None] + self.back
+        places = (rows[:, None].expand_as(times), times.clamp_min(0))
+        f = self._take(self.inputs, places) * (times >= 0)[..., None]
+        return last(model.observe(f, self._take(self.measured, places)))
 
 
 def objective(model: nn.Module, lesson: Records | Stretches, data: Dataset, device: torch.device) -> Objective:

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tino.calls import model_name
 from tino.data import Dataset
 from tino.errors import TinoError, in_short
-from tino.operator import Operator, Records, model_name
+from tino.operator import Operator, Records
 from tino.training import distributed
-from tino.training.batches import draws, split
+from tino.training.batches import draws, in_windows, split
 from tino.training.checkpoint import FIX, read_checkpoint, write_checkpoint
 from tino.training.config import TrainConfig
 from tino.training.cuda import make_step
@@ -29,7 +30,8 @@ class Training:
 
     def __init__(self, model: nn.Module, train: Dataset, config: TrainConfig, device: torch.device) -> None:
         self.model, self.config, self.device = model, config, device
-        fitted, watched = split(train, config)
+        cut = in_windows(train, model)
+        fitted, watched = split(cut, config)
         self.lessons = model.learning if isinstance(model, Operator) else (Records(),)
         self.objectives = [objective(model, lesson, fitted, device) for lesson in self.lessons]
         aside = None if watched is None else objective(model, self.lessons[-1], watched, device)
@@ -40,7 +42,7 @@ class Training:
             )
         self.optimizer = make_optimizer(config, self.parameters)
         self.weights = ResultWeights(self.parameters, config, aside)
-        self.n, self.batch = len(fitted), config.batch(fitted)
+        self.n, self.batch = len(fitted), config.batch(fitted, cut is not train)
         self.epoch_steps = math.ceil(self.n / self.batch)
         self.steps = config.steps or config.epochs * self.epoch_steps
         self.budget = config.budget_seconds()
@@ -48,7 +50,7 @@ class Training:
             raise TinoError("a budget is for one process: with torchrun give epochs or steps")
         self.length = self.budget or float(self.steps)
         self.step, self.seconds, self.epoch_loss = 0, 0.0, 0.0
-        self.history = History()
+        self.history = History(samples=self.n, batch=self.batch)
         data = train.meta.get("parameters_sha256") or train.meta.get("checksum")
         self.origin = {"problem": train.name, "model": model_name(model), "data": data}
         self._drawn: tuple[tuple[int, int], Tensor, Tensor | None] | None = None

@@ -1,0 +1,195 @@
+"""Steps that are matrix products, monomials and small networks, as plain arrays: what the numpy and C runners read.
+
+With s the last states and w the last inputs z = f P, oldest first, a step is
+
+    c = Σ_q W_q Π_k v_{index_qk} + V N(h),    v = [1, s, w] R,    h = [1, s, w] H + (what ic adds),    u = c O + o
+
+where each layer of N is gelu(h G + g), with a factor gelu(h G + g) (1 + h F + b). Where there are no past states, the
+step is that of the delay family; where there is no network, that of a law in coefficients.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from tino.errors import TinoError
+from tino.frame import numbers
+from tino.models.flow import Flow
+from tino.models.separable import Separable
+from tino.operator import Operator
+from tino.parts.coefficients import CoefficientLaw
+from tino.parts.corrected import CorrectedLaw
+from tino.parts.mixers import DelayMixer
+from tino.parts.networks import Branch
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Program:
+    """``arrays`` by the names that ``runner.py`` reads, and the sizes of its loops."""
+
+    lags: int  # past states
+    window: int  # inputs, the present one included
+    layers: int  # of the network
+    starts: bool  # whether the first step only answers with the start, as in a flow
+    arrays: dict[str, Array]
+
+    def sizes(self) -> dict[str, int | bool]:
+        return {"lags": self.lags, "window": self.window, "layers": self.layers, "starts": self.starts}
+
+
+def program(model: Operator) -> Program:
+    """The arrays of a model; an error, with the reason, for kinds of steps that have no such form."""
+    if not (model.properties.causal and model.properties.autonomous):
+        raise _refused(model, "; ".join(model.properties.reasons))
+    with torch.no_grad():
+        if isinstance(model, Flow) and isinstance(model.law, CoefficientLaw | CorrectedLaw):
+            return _of_flow(model, model.law)
+        if isinstance(model, Separable) and isinstance(model.mixer, DelayMixer) and isinstance(model.branch, Branch):
+            return _of_delay(model, model.mixer)
+    kind = f"law of kind '{model.law.kind}'" if isinstance(model, Flow) else type(model).__name__
+    raise _refused(model, f"no program of products and networks is known for a {kind}")
+
+
+def _refused(model: Operator, why: str) -> TinoError:
+    return TinoError(f"{model.frame.model} cannot be written as C or numpy: {why}; export it as onnx")
+
+
+def _numpy(arrays: dict[str, Tensor], like: Tensor) -> dict[str, Array]:
+    return {
+        name: np.ascontiguousarray((one if name == "index" else one.to(like.dtype)).detach().cpu().numpy())
+        for name, one in arrays.items()
+    }
+
+
+def _affine(of: Callable[[Tensor], Tensor], k: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """The matrix (k, n) and the constant (n,) of an affine map."""
+    constant = of(like.new_zeros(1, k))[0]
+    return (of(torch.eye(k, dtype=like.dtype)) - constant if k else like.new_zeros(0, len(constant))), constant
+
+
+# -- laws in coefficients --------------------------------------------------------------------------------------
+
+
+def _of_flow(model: Flow, law: CoefficientLaw | CorrectedLaw) -> Program:
+    base = law.law if isinstance(law, CorrectedLaw) else law
+    if base.sizes["level"]:
+        raise _refused(model, "its coefficients follow the level of the excitation")
+    sizes, k, own = base.sizes, model.frame.state, numbers(model)
+    linear = [[n] for n in range(1, base.linear - int(sizes["constant"]) + 1)] + [[0]] * int(sizes["constant"])
+    width = base.index.shape[1] if len(base.index) else 1
+    index = torch.tensor([[*term, *[0] * (width - 1)] for term in linear], dtype=torch.long)
+
+    def start(ic: Tensor) -> Tensor:
+        centred = model.centred(ic) if k else None
+        return model.rest(len(ic), centred)[0][:, -1]
+
+    ic_state, rest = _affine(start, k, own) if k else (own.new_zeros(0, sizes["states"]), start(own.new_zeros(1, 0))[0])
+    to_output, bias = _affine(lambda c: model.with_offset(law.output(c)), sizes["states"], own)
+    arrays = {
+        "to_input": base.to_input,
+        "read": _read(base),
+        "index": torch.cat([index, base.index]) if len(base.index) else index,
+        "weights": base.weights,
+        "to_output": to_output,
+        "bias": bias,
+        "rest": rest,
+        "ic_state": ic_state,
+        "ic_net": own.new_zeros(k, 0),
+    }
+    layers = 0
+    if isinstance(law, CorrectedLaw):
+        layers = len(law.gates)
+        arrays |= _corrected(law)
+        arrays["ic_net"] = own.new_zeros(k, arrays["net_read"].shape[1])
+    return Program(law.lags, law.window, layers, True, _numpy(arrays, own))
+
+
+def _read(law: CoefficientLaw) -> Tensor:
+    """R: [1, past states, inputs], oldest first -> (1, the law's delays, latest first, and the inputs' moments)."""
+    s = law.sizes
+    columns = 1 + law.linear - int(s["constant"])
+    found = law.weights.new_zeros(1 + law.lags * s["states"] + law.window * s["sources"], columns)
+    found[0, 0] = 1.0
+    one = torch.eye(s["states"]).to(found)
+    for d in range(1, s["delays"] + 1):
+        row, column = 1 + (law.lags - d * s["stride"]) * s["states"], 1 + (d - 1) * s["states"]
+        found[row : row + s["states"], column : column + s["states"]] = one
+    found[1 + law.lags * s["states"] :, 1 + s["delays"] * s["states"] :] = _moments(law)
+    return found
+
+
+def _moments(law: CoefficientLaw) -> Tensor:
+    """From the inputs of a window to their moments: (window r, moments r)."""
+    return torch.kron(law.basis.contiguous(), torch.eye(law.sizes["sources"]).to(law.basis))
+
+
+def _corrected(law: CorrectedLaw) -> dict[str, Tensor]:
+    """The network, scaled, without its value at zero."""
+    base, own = law.law, law.inputs_size
+    states, stride = base.sizes["states"], base.sizes["stride"]
+    read = own.new_zeros(1 + law.lags * states + law.window * base.sizes["sources"], len(own))
+    for d, shapes in enumerate(law.shapes):
+        row = 1 + d * stride * states
+        read[row : row + states, : len(shapes) * states] = torch.kron(shapes[None].to(own), torch.eye(states).to(own))
+    read[1 + law.lags * states :, len(law.shapes) * states :] = _moments(base)
+    found = {"net_read": read / own}
+    for n, (gate, factor) in enumerate(zip(law.gates, law.factors, strict=True)):
+        assert isinstance(gate, nn.Linear)
+        assert isinstance(factor, nn.Linear)
+        found |= {f"gate_{n}": gate.weight.T, f"gate_bias_{n}": gate.bias}
+        found |= {f"factor_{n}": factor.weight.T, f"factor_bias_{n}": factor.bias}
+    at_zero = law.network(torch.zeros_like(own))
+    return {**found, "last": law.last.weight.T * law.left, "last_bias": (law.last.bias - at_zero) * law.left}
+
+
+# -- the delay family ------------------------------------------------------------------------------------------
+
+
+def _of_delay(model: Separable, mixer: DelayMixer) -> Program:
+    own, k = numbers(model), model.frame.state
+    weights = mixer.weight.flatten(0, 1)
+    unread = weights.new_zeros(mixer.first_lag * mixer.weight.shape[1], mixer.width)
+    linear = [layer for layer in model.branch.modules() if isinstance(layer, nn.Linear)]
+    modes = linear[-1].out_features
+
+    def output(c: Tensor) -> Tensor:
+        return model.with_offset(model._scaled_up(model.basis.expand((c * model.basis.scale)[:, None])))[:, 0]
+
+    to_output, bias = _affine(output, modes, own)
+    to_input, _ = _affine(model.sensors, model.frame.input_size, own)
+    held = own.new_zeros(0, mixer.width)
+    constant = mixer.bias
+    if model.initial is not None:
+        initial = model.initial
+        held, added = _affine(lambda ic: initial(_centred(model, ic)), k, own)
+        constant = constant + added
+    arrays = {
+        "to_input": to_input,
+        "read": own.new_zeros(1 + len(weights) + len(unread), 1),
+        "index": torch.zeros(0, 1, dtype=torch.long),
+        "weights": own.new_zeros(0, modes),
+        "net_read": torch.cat([constant[None], weights, unread]),
+        "last": linear[-1].weight.T,
+        "last_bias": linear[-1].bias,
+        "to_output": to_output,
+        "bias": bias,
+        "rest": own.new_zeros(modes),
+        "ic_state": own.new_zeros(k, modes),
+        "ic_net": held,
+    }
+    for n, layer in enumerate(linear[:-1]):
+        arrays |= {f"gate_{n}": layer.weight.T, f"gate_bias_{n}": layer.bias}
+    return Program(0, len(mixer.weight) + mixer.first_lag, len(linear) - 1, False, _numpy(arrays, own))
+
+
+def _centred(model: Operator, ic: Tensor) -> Tensor:
+    found = model.centred(ic)
+    assert found is not None
+    return found

@@ -1,0 +1,92 @@
+"""What a file holds: variables by name, each with a unit and, where the file says so, the names of its axes."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tino.errors import TinoError, in_short, nearest
+
+TIMES = (
+    "t",
+    "time",
+    "times",
+    "timestamp",
+    "seconds",
+    "zeit",
+    "temps",
+    "t-coordinate",
+)  # what a column of times is called
+UNIT = re.compile(r"^(.*?)\s*(?:\[([^\[\]]*)\]|\(([^()]*)\))\s*$")
+
+
+@dataclass(frozen=True)
+class Variable:
+    """The shape of an array, its unit, and the names of its axes, '' where they have none."""
+
+    shape: tuple[int, ...]
+    unit: str = ""
+    axes: tuple[str, ...] = ()
+
+    def as_vector(self) -> "Variable":
+        """MATLAB has no vectors: (n, 1) and (1, n) without named axes are (n,)."""
+        if len(self.shape) == 2 and 1 in self.shape and not any(self.axes):
+            return replace(self, shape=(max(self.shape),), axes=("",))
+        return self
+
+
+@dataclass(frozen=True)
+class Content:
+    """The variables of a file; the values of some of them, or of all."""
+
+    path: str
+    variables: Mapping[str, Variable]
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    lines: tuple[int, ...] = ()  # of a text, the line of each row
+    more: Callable[[list[str]], Mapping[str, np.ndarray]] | None = None  # reads the values of variables
+
+    def fetched(self, names: Iterable[str]) -> "Content":
+        """With the values of these variables, read together."""
+        lacking = [name for name in dict.fromkeys(names) if name not in self.values and name in self.variables]
+        if not lacking or self.more is None:
+            return self
+        return replace(self, values={**self.values, **self.more(lacking)})
+
+    def array(self, name: str) -> np.ndarray:
+        if name not in self.values and self.more is not None:
+            return self.more([name])[name]
+        return self.values[name]
+
+    def place(self, row: int) -> str:
+        """Where a row is, for messages."""
+        return f"line {self.lines[row]}" if self.lines else f"row {row + 1}"
+
+    def named(self, asked: Iterable[str]) -> list[str]:
+        """The variables that are meant: by name, without their unit, or by a pattern with * for any letters."""
+        found: list[str] = []
+        for one in asked:
+            if one in self.variables:
+                hits = [one]
+            elif "*" in one:
+                pattern = re.compile(".*".join(map(re.escape, one.split("*"))))
+                hits = [name for name in self.variables if pattern.fullmatch(name)]
+            else:
+                hits = [name for name in self.variables if split_unit(one)[0] == name]
+            if not hits:
+                hint = in_short(nearest(one, self.variables), 300)
+                raise TinoError(f"{self.path} has no column '{one}': {hint}")
+            found += [hit for hit in hits if hit not in found]
+        return found
+
+    def time_name(self) -> str | None:
+        """The variable that is obviously the time; None if there is none."""
+        return next((name for name in self.variables if name.rpartition("/")[2].lower() in TIMES), None)
+
+
+def split_unit(text: str) -> tuple[str, str]:
+    """force [N] or force (N) -> force and N."""
+    match = UNIT.match(text.strip())
+    if match is None or not match[1]:
+        return text.strip(), ""
+    return match[1].strip(), (match[2] or match[3] or "").strip()

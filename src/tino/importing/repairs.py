@@ -1,0 +1,193 @@
+"""Records with missing values, gaps and irregular times: found and named, and repaired where that was asked for."""
+
+import numpy as np
+
+from tino.errors import TinoError
+from tino.importing.options import ImportOptions
+from tino.importing.records import Record, Side, neat
+
+FILLED = 5  # missing values in a row that may be interpolated
+SHORTEST = 8  # times of a record; shorter pieces are left out
+STEP, DRIFT = 0.02, 0.1  # of a step: how far one may be from the median, and a time from its place on an equal grid
+GAP = 1.5  # steps
+SAME = 1e-3  # of a step: records with steps this close have one step
+
+
+def repaired(records: list[Record], f: Side, u: Side, options: ImportOptions) -> tuple[list[Record], float, list[str]]:
+    """Records without missing values and with one time step, that step, and what was repaired."""
+    notes: list[str] = []
+    records = [piece for record in records for piece in _complete(record, f, u, options, notes)]
+    records = [piece for record in records for piece in _in_time(record, options, notes)]
+    short = [record for record in records if len(record) < SHORTEST]
+    if short and len(short) < len(records):
+        notes.append(
+            f"{len(short)} records of fewer than {SHORTEST} times were left out, the first in {short[0].where}"
+        )
+        records = [record for record in records if len(record) >= SHORTEST]
+    if len(short) == len(records):
+        longest = max((len(record) for record in records), default=0)
+        told = f"its longest record has {longest} times" if records else "no record is left"
+        where = records[0].where if records else "the files"
+        raise TinoError(f"{where}: {told}, at least {SHORTEST} are needed")
+    step = _one_step(records, options)
+    if options.resample:
+        return [_resampled(record, step, notes) for record in records], step, notes
+    return records, step, notes
+
+
+# -- missing values ------------------------------------------------------------------------------------------
+
+
+def _complete(record: Record, f: Side, u: Side, options: ImportOptions, notes: list[str]) -> list[Record]:
+    """The record, or the pieces of it, without NaN and infinite values."""
+    if record.t is not None and not np.isfinite(record.t).all():
+        row = int(np.flatnonzero(~np.isfinite(record.t))[0])
+        raise TinoError(f"{record.where}, {record.content.place(int(record.rows[row]))}: the time is missing")
+    bad = _bad(record)
+    if not bad.any():
+        return [record]
+    row = int(np.flatnonzero(bad)[0])
+    at_f = np.flatnonzero(~np.isfinite(record.f[row]))
+    column = f.column(int(at_f[0])) if len(at_f) else u.column(int(np.flatnonzero(~np.isfinite(record.u[row]))[0]))
+    found = f"{record.at(row)}, column '{column}': no value"
+    count = int(bad.sum())
+    if options.fill:
+        filled = Record(record.content, record.number, record.t, _filled(record.f), _filled(record.u), record.rows)
+        left = _bad(filled)
+        if not left.any():
+            notes.append(
+                f"{record.where}: {count} rows with missing values were interpolated, the first at {record.at(row)}"
+            )
+            return [filled]
+        if not options.cut:
+            row = int(np.flatnonzero(left)[0])
+            raise TinoError(
+                f"{record.at(row)}: more than {FILLED} values in a row are missing: use cut instead of fill"
+            )
+        record, bad = filled, left
+    if options.drop:
+        notes.append(f"{record.where} was left out: {count} rows with missing values, the first at {record.at(row)}")
+        return []
+    if options.cut:
+        notes.append(f"{record.where} was cut at {count} rows with missing values, the first at {record.at(row)}")
+        edges = np.flatnonzero(np.diff(np.concatenate([[True], bad, [True]]).astype(int)))
+        return [record.part(slice(a, b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    more = f" (and in {count - 1} other rows)" if count > 1 else ""
+    raise TinoError(f"{found}{more}: repair it with fill, cut or drop")
+
+
+def _bad(record: Record) -> np.ndarray:
+    """Which rows have a missing value."""
+    return np.asarray(~np.isfinite(np.concatenate([record.f, record.u], 1)).all(1))
+
+
+def _filled(values: np.ndarray) -> np.ndarray:
+    """Short runs of missing values between two others, interpolated."""
+    values = values.copy()
+    for column in values.T:
+        bad = ~np.isfinite(column)
+        if not bad.any() or bad.all():
+            continue
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], bad, [False]]).astype(int)))
+        for a, b in zip(edges[::2], edges[1::2], strict=True):
+            if b - a <= FILLED and a > 0 and b < len(column):
+                column[a:b] = np.interp(np.arange(a, b), [a - 1, b], [column[a - 1], column[b]])
+    return values
+
+
+# -- times ---------------------------------------------------------------------------------------------------
+
+
+def _in_time(record: Record, options: ImportOptions, notes: list[str]) -> list[Record]:
+    """The record, or its pieces, in which time runs forward without gaps."""
+    if record.t is None or len(record) < 2:
+        return [record]
+    steps = np.diff(record.t)
+    back = np.flatnonzero(steps <= 0)
+    if len(back) and (steps[back[0]] == 0 or not options.cut):
+        row = int(back[0]) + 1
+        word = "is that of the row before" if steps[back[0]] == 0 else "is less than in the row before"
+        more = f" (and in {len(back) - 1} other rows)" if len(back) > 1 else ""
+        fix = "leave the row out" if steps[back[0]] == 0 else "sort the rows, or use cut if a new record begins there"
+        raise TinoError(f"{record.at(row)}: the time {word}{more}: {fix}")
+    usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
+    gaps = np.flatnonzero((steps > GAP * usual) | (steps <= 0))
+    if len(gaps) and options.cut:
+        notes.append(f"{record.where} was cut at {len(gaps)} gaps in time, the first at {record.at(int(gaps[0]) + 1)}")
+        pieces = np.split(np.arange(len(record)), gaps + 1)
+        return [piece for rows in pieces for piece in _in_time(record.part(rows), options, notes)]
+    if options.resample or _even(record.t):
+        return [record]
+    if len(gaps) and _even_between(steps, usual):
+        row = int(gaps[0]) + 1
+        more = f" ({len(gaps)} gaps in all)" if len(gaps) > 1 else ""
+        found = f"{record.at(row)}: a gap of {steps[gaps[0]]:.4g} after steps of {usual:.4g}{more}"
+        raise TinoError(f"{found}: use cut for two records, or resample to interpolate")
+    row = int(np.argmax(np.abs(steps - usual))) + 1
+    found = f"{record.where}: the time steps range from {steps.min():.4g} to {steps.max():.4g}, the farthest from the "
+    raise TinoError(f"{found}median {usual:.4g} at {record.at(row).removeprefix(record.where + ', ')}: use resample")
+
+
+def _even(t: np.ndarray) -> bool:
+    steps, usual = np.diff(t), (t[-1] - t[0]) / (len(t) - 1)
+    drift = np.abs(t - t[0] - usual * np.arange(len(t))).max()
+    rounding = np.spacing(np.abs(t).max().astype(np.float32)) if t.dtype == np.float32 else 0.0
+    return bool((np.abs(steps - usual) <= STEP * usual + rounding).all() and drift <= DRIFT * usual + rounding)
+
+
+def _even_between(steps: np.ndarray, usual: float) -> bool:
+    return bool((np.abs(steps - usual) <= STEP * usual)[steps <= GAP * usual].all())
+
+
+def _one_step(records: list[Record], options: ImportOptions) -> float:
+    """The time step of all records."""
+    timed = [record for record in records if record.t is not None and len(record) > 1]
+    if not timed:
+        if options.dt is None:
+            where = records[0].content.path
+            raise TinoError(f"{where} has no column of times: give dt, the time step, or time, the name of the column")
+        return float(options.dt)
+    found = np.array([_median_step(record) if options.resample else _mean_step(record) for record in timed])
+    usual = float(np.median(found))
+    far = int(np.argmax(np.abs(found - usual)))
+    if options.dt is not None and (options.resample or abs(options.dt / usual - 1) <= SAME):
+        return float(options.dt)
+    if options.dt is not None:
+        factor = usual / options.dt
+        told = f"dt is {options.dt:g}, but the times in {timed[0].where} step by {usual:.6g}"
+        ms = ": milliseconds and seconds?" if 900 < max(factor, 1 / factor) < 1100 else ""
+        raise TinoError(f"{told}, {factor:.4g} times as much{ms or ':'} leave dt out, or give dt = {usual:.6g}")
+    if not options.resample and abs(found[far] / usual - 1) > SAME:
+        other = timed[int(np.argmin(np.abs(found - usual)))]
+        told = f"the time step is {found[far]:.6g} in {timed[far].where}, {usual:.6g} in {other.where}"
+        raise TinoError(f"{told}: use resample, or import them apart")
+    return neat(usual)
+
+
+def _mean_step(record: Record) -> float:
+    assert record.t is not None
+    return float((record.t[-1] - record.t[0]) / (len(record) - 1))
+
+
+def _median_step(record: Record) -> float:
+    return float(np.median(np.diff(record.t))) if record.t is not None else 0.0
+
+
+def _resampled(record: Record, step: float, notes: list[str]) -> Record:
+    """Interpolated linearly on equal steps, unless its times are such already."""
+    t = record.t
+    if t is None or (_even(t) and abs(_mean_step(record) / step - 1) <= SAME):
+        return record
+    n = int(np.floor((t[-1] - t[0]) / step * (1 + 1e-9))) + 1
+    if n > 100 * len(record):
+        raise TinoError(
+            f"{record.where}: resampling to steps of {step:g} makes {n} times of {len(record)}: cut it at gaps"
+        )
+    times = t[0] + step * np.arange(n)
+    f, u = (
+        np.stack([np.interp(times, t, column) for column in v.T], 1) if v.shape[1] else np.zeros((n, 0))
+        for v in (record.f, record.u)
+    )
+    notes.append(f"{record.where} was resampled from {len(record)} times to {n} of step {step:g}")
+    rows = record.rows[np.searchsorted(t, times).clip(max=len(record) - 1)]
+    return Record(record.content, record.number, times, f, u, rows)

@@ -1,0 +1,89 @@
+"""Records put together: one dataset, and what of it is kept for the test."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tino.data import Dataset
+from tino.errors import TinoError
+from tino.grids import TimeGrid
+from tino.holdout import between, memory_length
+from tino.importing.options import ImportOptions
+from tino.importing.records import Record, Side
+from tino.split import TEST_SHARE, split_records
+
+LEAST, LEAST_TEST = 50, 8  # times that count, of the training and of the test set
+
+
+def together(records: Sequence[Record], f: Side, u: Side, step: float, options: ImportOptions) -> Dataset:
+    """All records as one dataset, padded to the longest; they begin at one time, or else each at 0."""
+    n_t = max(map(len, records))
+    starts = {0.0 if record.t is None else float(record.t[0]) for record in records}
+    start = starts.pop() if len(starts) == 1 else 0.0
+    time = TimeGrid(start, start + (n_t - 1) * step, n_t)
+    if abs(time.step - step) > 1e-10 * step:  # so late that its digits do not tell the step
+        time = TimeGrid(0.0, (n_t - 1) * step, n_t)
+    first, second = (_padded([getattr(record, name) for record in records], n_t) for name in ("f", "u"))
+    lengths = torch.tensor([len(record) for record in records])
+    ended = None if bool((lengths == n_t).all()) else lengths
+    ic = second[:, 0].clone() if options.ic else None
+    return Dataset(first, second, time, f.grid, u.grid, ic, {}, f.channels, u.channels, ended, options.burn_in or 0)
+
+
+def _padded(parts: list[np.ndarray], n_t: int) -> Tensor:
+    kind = np.float32 if all(part.dtype == np.float32 for part in parts) else np.float64
+    found = np.zeros((len(parts), n_t, parts[0].shape[1]), kind)
+    for one, part in zip(found, parts, strict=True):
+        one[: len(part)] = part
+    return torch.from_numpy(found)
+
+
+def split(data: Dataset, options: ImportOptions, seed: int) -> tuple[Dataset, Dataset, str]:
+    """Training and test set, and how they were made: one record in six, or of few records the last part of the time."""
+    if len(data) >= TEST_SHARE:
+        train, test = split_records(data, None, None, seed)
+        return train, test, f"{len(test)} of {len(data)} records, drawn with seed {seed}, are for the test"
+    ends = [data.time.n] * len(data) if data.lengths is None else data.lengths.tolist()
+    cuts = [n - max(LEAST_TEST, round(options.test_share * n)) for n in ends]
+    if min(cuts) < max(2, data.burn_in + 1):
+        told = f"the shortest record has {min(ends)} times"
+        raise TinoError(f"{told}, too few to keep {options.test_share:.0%} for the test: give records for the test")
+    first = [between(data.take(slice(i, i + 1)), 0, cut, data.burn_in) for i, cut in enumerate(cuts)]
+    train = _merged(data, first)
+    before = options.burn_in
+    if before is None:
+        before = 0 if options.ic else memory_length(train)
+    before = min(before, min(cuts))
+    last = []
+    for i, (cut, n) in enumerate(zip(cuts, ends, strict=True)):
+        one = between(data.take(slice(i, i + 1)), cut - before, n, before)
+        last.append(replace(one, ic=one.u[:, 0].clone()) if options.ic else one)
+    test = _merged(data, last)
+    which = "the record" if len(data) == 1 else "each record"
+    told = f"the last {options.test_share:.0%} of {which} is for the test"
+    return train, test, f"{told}, after {before} times that are read but not scored" if before else told
+
+
+def _merged(data: Dataset, parts: list[Dataset]) -> Dataset:
+    """Parts of its records, one of each, as one dataset."""
+    if len(parts) == 1:
+        return replace(parts[0], lengths=None)
+    lengths = torch.tensor([part.time.n for part in parts])
+    n_t = int(lengths.max())
+    f, u = (_padded([getattr(part, name)[0].numpy() for part in parts], n_t) for name in ("f", "u"))
+    start = parts[0].time.start
+    time = TimeGrid(start, start + (n_t - 1) * data.time.step, n_t)
+    ic = None if parts[0].ic is None else torch.cat([part.ic for part in parts if part.ic is not None])
+    ended = None if bool((lengths == n_t).all()) else lengths
+    return replace(data, f=f, u=u, time=time, ic=ic, lengths=ended, burn_in=parts[0].burn_in)
+
+
+def check_enough(train: Dataset, test: Dataset) -> None:
+    """An error if there are too few times to learn from or to test on."""
+    for data, word, least in ((train, "training", LEAST), (test, "the test", LEAST_TEST)):
+        given = len(data.rows(data.f))
+        if given < least:
+            raise TinoError(f"there are {given} times for {word}, at least {least} are needed: add records")

@@ -1,0 +1,278 @@
+"""Exported models: the model's own answers in ONNX, in torch's format, in numpy and in C."""
+
+import ctypes
+import json
+import logging
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from test_streaming import CAUSAL, from_a_state
+from torch import Tensor
+
+import tino
+from tino.cli import run
+from tino.exporting import files, real, runner
+from tino.exporting.graph import compared, graphs, noise
+from tino.exporting.program import program
+from tino.models.equations import Equation
+from tino.models.family import Family
+from tino.models.fno import FnoBuilder
+from tino.models.fno_step import FnoStepBuilder
+from tino.models.learned import Learned
+from tino.models.unet import UnetBuilder
+
+pytestmark = pytest.mark.filterwarnings("ignore::tino.TinoWarning")
+SMALL: dict[type, dict[str, int]] = {
+    Family: {"mixer_width": 16, "branch_width": 12, "trunk_width": 16, "factor_width": 16, "modes": 8},
+    FnoBuilder: {"width": 6, "modes": 4, "layers": 2, "projection": 8},
+    FnoStepBuilder: {"width": 6, "modes": 4, "layers": 2, "projection": 8},
+    UnetBuilder: {"features": 4, "levels": 1, "groups": 2},
+    Equation: {"steps": 1},
+    Learned: {"width": 8, "steps": 1},
+}
+SOLVED = {"linear", "polynomial", "linear-clock", "polynomial-clock"}
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+
+
+def shaken(model: tino.Operator) -> tino.Operator:
+    """No weight at its first value: zeros would hide what they multiply."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.02 * torch.randn(p.shape, generator=generator, dtype=p.dtype))
+    return model.requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def exported_models(tiny_data):
+    """name -> fitted or shaken models of signals, fields and fields with initial states, where it takes them."""
+    known: dict[str, list[tino.Operator]] = {}
+
+    def get(name: str) -> list[tino.Operator]:
+        if name not in known:
+            known[name] = []
+            for data in (tiny_data("duffing")[0], tiny_data("heat-triangle")[0], from_a_state()):
+                try:
+                    model = tino.build(name, data, **SMALL.get(type(tino.MODELS[name].builder), {}))
+                    if name in SOLVED:
+                        model.solve(data)
+                except tino.TinoError:
+                    continue
+                known[name].append(model.requires_grad_(False) if name in SOLVED else shaken(model))
+            assert known[name]
+        return known[name]
+
+    return get
+
+
+# -- graphs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", tino.MODELS)
+def test_the_graphs_of_every_model_are_the_model(name, exported_models):
+    """The modules that are traced, run as they are: states as inputs and outputs, no FFT, no complex number."""
+    for model in exported_models(name):
+        made = graphs(model)
+        assert [graph.name for graph in made] == (["step", "start"] if name in CAUSAL else ["record"])
+        runs = {one.name: lambda given, one=one: _answers(one.module(*given.values())) for one in made}
+        assert compared(model, runs) <= files.CLOSE[made[0].inputs["f"].dtype]
+        for graph in made:
+            assert len(graph.outputs) == len(_answers(graph.module(*graph.inputs.values())))
+
+
+def _answers(found) -> tuple[Tensor, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+def test_a_check_sees_what_differs(exported_models):
+    model = exported_models("tino")[0]
+    other = shaken(tino.build("tino", from_a_state()).requires_grad_(True))
+    made = {one.name: one.module for one in graphs(other)}
+    wrong = {name: lambda given, one=one: _answers(one(*given.values())) for name, one in made.items()}
+    assert compared(other, wrong) < 1e-6
+    with pytest.raises(tino.TinoError, match=r"its graph differs from tino by 1\.0e-03, more than 1e-05: nothing was"):
+        files.checked(model, 1e-3, "its graph")
+    with pytest.raises(tino.TinoError, match="differs from tino by nan"):
+        files.checked(model, float("nan"), "its graph")
+
+
+@pytest.mark.parametrize("name", ["linear", "trtino"])  # all models: benchmarks/exports.py
+def test_onnx_gives_the_model_s_answers(name, exported_models, tmp_path, caplog):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model = exported_models(name)[-1]
+    with caplog.at_level(logging.WARNING):
+        done = tino.export(model, tmp_path / "model.onnx")
+    assert not caplog.records
+    assert [file.name for file in done.files] == ["model.onnx", "model.start.onnx"]
+    assert done.difference <= done.tolerance
+    step, start = (onnxruntime.InferenceSession(str(file)) for file in done.files)
+    about = json.loads(step.get_modelmeta().custom_metadata_map["tino"])
+    assert about["checked"] == {"difference": done.difference, "tolerance": done.tolerance}
+    assert about["dt"] == model.frame.time.step
+    assert [one["name"] for one in about["output_channels"]] == ["u"]
+    f, ic = noise(model, 6)
+    u = model(f, ic).numpy()
+    given = {} if ic is None else {"ic": ic.numpy()}
+    for b in (1, 3):  # any number of records
+        first = {key: value[:b] for key, value in given.items()}
+        answer, *state = start.run(None, {"f": f[:b, 0].numpy(), **first})
+        for i in range(1, 6):
+            assert np.allclose(answer, u[:b, i - 1], rtol=0, atol=1e-5 * np.abs(u).max())
+            inputs = {f"state_{n}": one for n, one in enumerate(state)}
+            clock = {} if model.properties.autonomous else {"i": np.array(i)}
+            answer, *state = step.run(None, {"f": f[:b, i].numpy(), **clock, **inputs})
+
+
+def test_torch_s_own_format_holds_the_state_as_an_argument(exported_models, tmp_path):
+    model = exported_models("polynomial")[0]
+    done = tino.export(model, tmp_path / "model.pt2", "pt2")
+    extra = {"tino.json": ""}
+    step = torch.export.load(str(done.files[0]), extra_files=extra).module()
+    assert json.loads(extra["tino.json"])["model"] == "polynomial"
+    state, _ = model.start(noise(model, 1)[0][:1, 0])
+    f = torch.full((1, 1), 0.3, dtype=torch.float64)
+    after, u = model.step(state, f)
+    found = step(f, *state.memory)
+    assert torch.allclose(found[0], u)
+    assert torch.allclose(found[1], after.memory[0])
+
+
+def test_real_numbers_are_complex_ones():
+    """FFTs of one to three axes and every operator that the waves use, beside torch's complex arithmetic."""
+    generator = torch.Generator().manual_seed(0)
+    for shape in ((7,), (8,), (6, 5), (4, 6, 3)):
+        u, axes = torch.randn(2, *shape, generator=generator, dtype=torch.float64), tuple(range(-len(shape), 0))
+        expected = torch.fft.rfftn(u, dim=axes, norm="forward")
+        with real.real_numbers():
+            found = torch.fft.rfftn(u, dim=axes, norm="forward")
+            back = torch.fft.irfftn(found, list(shape), dim=axes, norm="forward")
+        assert isinstance(found, real.Pair)
+        assert torch.allclose(torch.complex(found.real, found.imag), expected)
+        assert torch.allclose(back, u)
+    a, b, x = (torch.randn(3, generator=generator, dtype=torch.float64) for _ in range(3))
+
+    def formula() -> list:
+        z = torch.complex(a, b)
+        w = torch.tensor([1j, 2.0, -1j]).to(z)
+        found = [z * w, x * z, z * x, 1j * x, x + z, z - x, x - z, 2 * z, z / 3, -z, z + 0j, x + 1j, torch.exp(z)]
+        found += [torch.where(x > 0, z, w), torch.stack([z, w]), torch.cat([z, w]), torch.zeros_like(z), 1j * z]
+        return [*found, torch.ones_like(z), z.sum(0), z[None, 1:].flatten()]
+
+    expected = formula()
+    with real.real_numbers():
+        found = formula()
+    for one, other in zip(found, expected, strict=True):
+        assert torch.allclose(
+            torch.complex(*(part.double() for part in (one.real, one.imag))), other.to(torch.complex128)
+        )
+
+
+# -- programs of arrays ----------------------------------------------------------------------------------------
+
+NATURAL = ["tino", "pod-tino", "tdnn", "linear", "polynomial", "flow-tino"]
+
+
+def programs(name: str, exported_models) -> list[tino.Operator]:
+    found = []
+    for model in exported_models(name):
+        try:
+            program(model)
+        except tino.TinoError:
+            continue
+        found.append(model)
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("name", NATURAL)
+def test_the_numpy_runner_gives_the_model_s_answers(name, exported_models, tmp_path):
+    for model in programs(name, exported_models):
+        done = tino.export(model, tmp_path / "model.npz", "numpy")
+        assert done.files[1].read_text() == Path(runner.__file__).read_text()
+        f, ic = noise(model, 30 if model.longest is None else model.frame.time.n)
+        u, made = model(f, ic)[1].numpy(), runner.Runner(tmp_path / "model.npz")
+        made.start(() if ic is None else ic[1].numpy())
+        found = np.stack([made.step(one) for one in f[1].numpy()])
+        assert found.dtype == u.dtype
+        assert np.allclose(found, u, rtol=0, atol=2e-6 * np.abs(u).max())
+        assert made.about["dt"] == model.frame.time.step
+
+
+def test_the_runner_needs_only_numpy(exported_models, tmp_path):
+    tino.export(exported_models("linear")[0], tmp_path / "model.npz", "numpy")
+    script = (
+        "import sys; from tino_runner import Runner; m = Runner('model.npz'); print(m.step([1.0]), m.step([1.0]));"
+        "assert not {'torch', 'scipy', 'tino'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, capture_output=True)
+    assert len([line for line in Path(runner.__file__).read_text().splitlines() if line.strip()]) < 60
+
+
+@pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+@pytest.mark.parametrize("name", NATURAL)
+def test_c_gives_the_model_s_answers(name, exported_models, tmp_path):
+    for k, model in enumerate(programs(name, exported_models)):
+        done = tino.export(model, tmp_path / f"model_{k}.c", "c")
+        assert [file.suffix for file in done.files] == [".h", ".c"]
+        library, source = tmp_path / f"model_{k}.so", done.files[1]
+        flags = ["-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-shared", "-fPIC"]
+        built = subprocess.run(
+            [str(COMPILER), *flags, "-o", library, source, "-lm"], capture_output=True, text=True, check=False
+        )
+        assert built.returncode == 0, built.stderr
+        code = ctypes.CDLL(str(library))
+        f, ic = noise(model, 30 if model.longest is None else model.frame.time.n)
+        u = model(f, ic)[1].numpy()
+        state = ctypes.create_string_buffer(2**22)
+        start = None if ic is None else ic[1].numpy().ctypes.data_as(ctypes.c_void_p)
+        getattr(code, f"model_{k}_start")(state, start)
+        found, answer = np.empty_like(u), np.empty_like(u[0])
+        for i, given in enumerate(np.ascontiguousarray(f[1].numpy())):
+            pointers = (one.ctypes.data_as(ctypes.c_void_p) for one in (given, answer))
+            getattr(code, f"model_{k}_step")(state, *pointers)
+            found[i] = answer
+        assert np.allclose(found, u, rtol=0, atol=2e-6 * np.abs(u).max())
+
+
+def test_what_has_no_program_says_why(exported_models, tmp_path):
+    lines = {
+        "trtino": "its time factor depends on t",
+        "don": "its mixer sees the future",
+        "equation": "no program of products and networks is known for a law of kind 'equation'",
+        "fno-step": "no program of products and networks is known for a FnoStep",
+    }
+    for name, why in lines.items():
+        with pytest.raises(tino.TinoError) as caught:
+            tino.export(exported_models(name)[0], tmp_path / "model.c", "c")
+        assert why in str(caught.value)
+        assert str(caught.value).endswith("export it as onnx")
+        assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(tino.TinoError, match=r"the name of a C file is '2-x', expected letters"):
+        tino.export(exported_models("linear")[0], tmp_path / "2-x.c", "c")
+    with pytest.raises(tino.TinoError, match="no format 'onx': did you mean 'onnx'"):
+        tino.export(exported_models("linear")[0], tmp_path / "x", "onx")
+
+
+# -- the command -----------------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_beside_the_model(exported_models, tmp_path, capsys):
+    exported_models("linear")[0].save(tmp_path)
+    assert run(["export", str(tmp_path), "--format", "c", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["files"] == [str(tmp_path / "model.h"), str(tmp_path / "model.c")]
+    assert run(["export", str(tmp_path), "--format", "numpy", "--out", str(tmp_path / "x.txt")]) == 1
+    assert capsys.readouterr().err.endswith("x.txt, expected a name that ends in .npz\n")
+
+
+def test_a_missing_package_is_named(exported_models, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    with pytest.raises(tino.TinoError, match=r"ONNX needs the package onnxscript: pip install 'tino\[onnx\]'"):
+        tino.export(exported_models("linear")[0], tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())

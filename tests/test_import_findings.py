@@ -1,0 +1,264 @@
+"""What ``tino import`` finds in records: each is one line that says where, and each repair does what it says."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tino
+from tino import ImportOptions
+from tino.cli import run
+from tino.holdout import memory_length
+
+N = 600
+
+
+def system(f: np.ndarray) -> np.ndarray:
+    u = np.zeros(len(f))
+    for i in range(1, len(f)):
+        u[i] = 0.8 * u[i - 1] + f[i]
+    return u
+
+
+@pytest.fixture
+def rows(tmp_path, monkeypatch) -> np.ndarray:
+    """Time, input and output of a first-order system."""
+    monkeypatch.chdir(tmp_path)
+    f = np.random.default_rng(0).normal(size=N)
+    return np.stack([0.01 * np.arange(N), f, system(f)], 1)
+
+
+def write(rows: np.ndarray, name: str = "a.csv", head: str = "t,f,u") -> str:
+    text = "\n".join(",".join("" if np.isnan(v) else repr(float(v)) for v in row) for row in rows)
+    Path(name).write_text(f"{head}\n{text}\n")
+    return name
+
+
+def refused(files, said: str, *asked, **options) -> None:
+    with pytest.raises(tino.TinoError) as caught:
+        tino.import_records(files, *asked, options=ImportOptions(**options))
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def taken(files, *asked, **options):
+    return tino.import_records(files, *asked, options=ImportOptions(**options))
+
+
+# -- times ---------------------------------------------------------------------------------------------------
+
+
+def test_irregular_times(rows):
+    rows[:, 0] += 0.004 * np.random.default_rng(1).random(N)
+    refused(write(rows), "a.csv: the time steps range from 0.006")
+    train, test, summary = taken("a.csv", resample=True)
+    assert len(summary.repaired) == 1
+    assert summary.dt == pytest.approx(0.01, rel=0.05)
+    n = train.time.n + test.time.n - test.burn_in
+    times = rows[0, 0] + summary.dt * np.arange(n)
+    f = np.concatenate([train.f[0, :, 0].numpy(), test.rows(test.f)[:, 0].numpy()])
+    assert np.allclose(f, np.interp(times, rows[:, 0], rows[:, 1]))
+
+
+def test_rounded_times_are_regular(rows):
+    rows[:, 0] = (rows[:, 0] + 1000).astype(np.float32)
+    assert taken(write(rows))[2].dt == pytest.approx(0.01, rel=1e-4)
+    rows[:, 0] = np.round(0.0123456 * np.arange(N), 4)
+    assert taken(write(rows))[2].dt == pytest.approx(0.0123456, rel=1e-4)
+
+
+def test_a_gap_in_time(rows):
+    rows[300:, 0] += 1.0
+    refused(write(rows), "a.csv, line 302 (time 4): a gap of 1.01 after steps of 0.01: use cut for two records")
+    train, test, summary = taken("a.csv", cut=True)
+    assert summary.records == 2
+    assert summary.burn_in == (memory_length(dataclasses.replace(train, burn_in=0)), test.burn_in)
+    assert np.array_equal(train.f[1, :, 0].numpy(), rows[300:540, 1])
+    assert "cut at 1 gaps in time, the first at a.csv, line 302" in summary.repaired[0]
+    assert taken("a.csv", resample=True)[2].times == (700, 700)
+    train, test, _ = taken("a.csv", cut=True, burn_in=7)
+    assert (train.burn_in, test.burn_in) == (7, 7)
+
+
+def test_times_that_repeat_or_run_back(rows):
+    rows[10, 0] = rows[9, 0]
+    refused(write(rows), "a.csv, line 12 (time 0.09): the time is that of the row before: leave the row out")
+    rows[10, 0] = 0.1
+    rows[400:, 0] -= 4.0
+    refused(write(rows), "a.csv, line 402 (time 0): the time is less than in the row before")
+    assert taken("a.csv", cut=True)[2].records == 2
+
+
+def test_a_step_that_contradicts_the_times(rows):
+    rows[:, 0] *= 1000
+    said = "dt is 0.01, but the times in a.csv step by 10, 1000 times as much: milliseconds and seconds? leave dt out"
+    refused(write(rows), said, dt=0.01)
+    assert taken("a.csv", dt=10.0)[2].dt == 10.0
+
+
+def test_files_with_different_steps(rows):
+    write(rows)
+    rows[:, 0] *= 2
+    refused(["a.csv", write(rows, "b.csv")], "the time step is 0.0")
+    assert taken(["a.csv", "b.csv"], resample=True, dt=0.01)[2].times == (600, 1199)
+
+
+def test_no_times_at_all(rows):
+    refused(write(rows, head="a,f,u"), "a.csv has no column of times: give dt", "f", "u")
+    assert taken("a.csv", "f", "u", dt=0.01)[0].time.step == pytest.approx(0.01)
+
+
+# -- missing values ------------------------------------------------------------------------------------------
+
+
+def test_missing_values_are_named_and_repaired_on_request(rows):
+    whole = rows.copy()
+    rows[100:103, 2] = np.nan
+    refused(write(rows), "a.csv, line 102 (time 1), column 'u': no value (and in 2 other rows): repair it with fill")
+    train, _, summary = taken("a.csv", fill=True)
+    assert np.allclose(train.u[0, 100:103, 0], np.interp([100, 101, 102], [99, 103], whole[[99, 103], 2]))
+    assert "3 rows with missing values were interpolated" in summary.repaired[0]
+    train, _, summary = taken("a.csv", cut=True)
+    assert summary.records == 2
+    assert np.array_equal(train.u[0, :80, 0].numpy(), whole[:80, 2])
+    rows[200:206, 1] = np.nan
+    refused(write(rows), "a.csv, line 202 (time 2): more than 5 values in a row are missing: use cut", fill=True)
+
+
+def test_records_with_missing_values_can_be_dropped(rows):
+    files = [write(rows, f"{i}.csv") for i in range(7)]
+    rows[5, 1] = np.nan
+    files.append(write(rows, "bad.csv"))
+    refused(files, "bad.csv, line 7 (time 0.05), column 'f'")
+    _, _, summary = taken(files, drop=True)
+    assert summary.records == 7
+    assert summary.repaired == (
+        "bad.csv was left out: 1 rows with missing values, the first at bad.csv, line 7 (time 0.05)",
+    )
+    refused(files, "choose one", drop=True, fill=True)
+
+
+def test_text_in_a_column_of_numbers(rows):
+    path = Path(write(rows))
+    lines = path.read_text().splitlines()
+    lines[41] = "0.4,OVERLOAD,1.0"
+    path.write_text("\n".join(lines))
+    refused("a.csv", "a.csv, line 42, column 'f': 'OVERLOAD' is not a number")
+    lines[41] = "0.4,1.0"
+    path.write_text("\n".join(lines))
+    refused("a.csv", "a.csv, line 42: 2 cells, expected 3")
+
+
+# -- columns -------------------------------------------------------------------------------------------------
+
+
+def test_columns_that_are_not_there_or_not_clear(rows):
+    write(rows, head="time [s],force [N],path (mm)")
+    refused(
+        "a.csv", "say which columns are the inputs and outputs: a.csv has the columns time [s], force [N], path [mm]"
+    )
+    refused("a.csv", "a.csv has no column 'forse': did you mean 'force'?", "forse", "path")
+    refused("a.csv", "'force' of a.csv is asked for as input and as output", "force", "force")
+    write(rows, "b.csv", head="time,force,way")
+    refused(["a.csv", "b.csv"], "b.csv has no column 'path'", "force", "path")
+    write(rows, "b.csv", head="time,force [kN],path (mm)")
+    refused(
+        ["a.csv", "b.csv"],
+        "the files differ in their inputs: a.csv: force [N] on Point(); b.csv: force [kN]",
+        "force",
+        "path",
+    )
+    refused(write(rows, "c.csv", head="t,f,f"), "c.csv has two columns named 'f'", "f", "u")
+    refused(write(rows, "c.csv", head="t,f"), "c.csv has 2 names (t, f) above 3 columns of numbers", "f", "u")
+
+
+def test_the_command_line_lists_the_columns_too(rows, capsys):
+    write(rows, head="time,force,path")
+    assert run(["import", "a.csv", "--input", "forze", "--output", "path"]) == 1
+    assert (
+        capsys.readouterr().err == "tino: a.csv has no column 'forze': did you mean 'force'? known: force, path, time\n"
+    )
+
+
+def test_constant_channels_and_inputs_without_influence(rows):
+    rng = np.random.default_rng(2)
+    more = np.concatenate([rows, np.full((N, 1), 3.5), rng.normal(size=(N, 1)), rows[:, 1:2] ** 2], 1)
+    head = "t,f,u,fixed,noise,squared"
+    write(more, head=head)
+    with pytest.warns(tino.TinoWarning) as told:
+        taken("a.csv", ["f", "fixed", "noise"], "u")
+    said = [str(one.message) for one in told]
+    assert any("the input 'fixed' is 3.5 throughout" in line for line in said)
+    assert any("the input 'noise' has no influence" in line for line in said)
+    assert not any("'f'" in line for line in said)
+    train, _, summary = taken("a.csv", ["f", "fixed", "noise"], "u", drop_channel=("fixed", "noise"))
+    assert [c.name for c in train.input_channels] == ["f"]
+    assert summary.notes == ()
+
+
+@pytest.mark.parametrize("kind", ["slow and noisy", "even", "parametric"])
+def test_inputs_with_influence_are_not_called_dead(kind, rows):
+    """A slow response under noise, a response to f², a response to the product of two inputs."""
+    rng = np.random.default_rng(3)
+    n = 3000
+    f, g = rng.normal(size=(2, n))
+    u = np.zeros(n)
+    for i in range(1, n):
+        drive = {
+            "slow and noisy": f[i] + g[i],
+            "even": f[i] ** 2 + g[i],
+            "parametric": f[i] - (0.5 + 0.3 * g[i]) * u[i - 1],
+        }
+        u[i] = u[i - 1] + (0.02 if kind != "parametric" else 1.0) * (
+            drive[kind] - (0.5 * u[i - 1] if kind != "parametric" else 0)
+        )
+    u += (0.05 * rng.normal(size=n) if kind == "slow and noisy" else 0) * u.std()
+    write(np.stack([0.01 * np.arange(n), f, g, u], 1), head="t,f,g,u")
+    assert taken("a.csv", ["f", "g"], "u")[2].notes == ()
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"), [(1000, "m and mm"), (np.pi / 180, "degrees and radians"), (25.4, "inches")]
+)
+def test_sizes_that_tell_of_a_mistake_of_units(factor, words, rows):
+    for i in range(6):
+        f = np.random.default_rng(10 + i).normal(size=N)
+        u = system(f) * (factor if i == 4 else 1)
+        write(np.stack([rows[:, 0], f, u], 1), f"{i}.csv")
+    with pytest.warns(tino.TinoWarning) as told:
+        taken([f"{i}.csv" for i in range(6)])
+    (line,) = [str(one.message) for one in told if "mistake of units" in str(one.message)]
+    word = "larger" if factor > 1 else "smaller"
+    assert f"{word} in 4.csv than in the others" in line
+    assert words in line
+
+
+def test_records_that_differ_in_size_for_other_reasons_are_left_in_peace(rows):
+    for i, size in enumerate((0.5, 1, 2, 3, 5, 7)):
+        write(rows * [1, size, size], f"{i}.csv")
+    assert taken([f"{i}.csv" for i in range(6)])[2].notes == ()
+
+
+# -- too little ----------------------------------------------------------------------------------------------
+
+
+def test_too_few_samples(rows):
+    refused(write(rows[:5]), "a.csv: its longest record has 5 times, at least 8 are needed")
+    refused(write(rows[:40]), "there are 32 times for training, at least 50 are needed: add records")
+    refused(write(rows[:0]), "a.csv has no line of numbers among its first 200: it begins with 't,f,u'")
+    refused(write(rows * [1, 1e30, 1]), "the input f is of size")
+
+
+def test_numbers_that_make_no_sense():
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"dt": 0.0}, "dt is 0.0, expected a number above 0"),
+        ({"dt": float("nan")}, "dt is nan"),
+        ({"test_share": 1.0}, "test_share is 1.0"),
+        ({"burn_in": -1}, "burn_in is -1, expected 0 or more"),
+        ({"units": ("N",)}, "'N' lacks an equals sign"),
+    ]
+    for options, said in wrong:
+        with pytest.raises(tino.TinoError, match=said):
+            ImportOptions(**options)

@@ -1,0 +1,197 @@
+"""``tino predict``: new inputs from a file, matched by name and checked; and scattered points as a grid."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import tino
+from tino.cli import run
+from tino.grids import grid_from_record, grid_record
+from tino.importing.options import ImportOptions
+from tino.importing.prediction import respond
+
+N, STEP = 150, 0.05
+
+
+def made(seed: int, n: int = N) -> np.ndarray:
+    """Time, a force, a torque, and what they drive."""
+    f, g = np.random.default_rng(seed).normal(size=(2, n))
+    u = np.zeros(n)
+    for i in range(1, n):
+        u[i] = 0.8 * u[i - 1] + f[i] + 0.5 * g[i]
+    return np.stack([STEP * np.arange(n), f, g, u], 1)
+
+
+def write(name: str, rows: np.ndarray, head: str = "t [s],force [N],torque [Nm],path [mm]") -> str:
+    np.savetxt(name, rows, "%.17g", ",", header=head, comments="")
+    return name
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A run of ``linear`` on one long record, and one of ``don``, which is not causal."""
+    folder = tmp_path_factory.mktemp("runs")
+    write(str(folder / "long.csv"), made(0))
+    options = ["--input", "force", "torque", "--output", "path", "--out", str(folder / "long.h5")]
+    assert run(["import", str(folder / "long.csv"), *options]) == 0
+    train, test = tino.load_dataset(folder / "long.h5")
+    assert run(["train", str(folder / "long.h5"), "linear", "--out", str(folder / "linear")]) == 0
+    model = tino.build("don", train, modes=3, mixer_width=4, branch_width=4, trunk_width=4)
+    model.save(folder / "don")
+    assert test.burn_in > 0
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def said(capsys, arguments: list[str]) -> str:
+    assert run(["predict", *arguments]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_the_response_is_the_model_s(trained, place, capsys):
+    rows = made(1, 700)
+    turned = rows[:, [0, 2, 1]]  # another order of columns, another length
+    write("new.csv", turned, "t [s],torque [Nm],force [N]")
+    assert run(["predict", str(trained / "linear"), "new.csv"]) == 0
+    assert "1 record of 700 times" in capsys.readouterr().out
+    head, *lines = Path("response.csv").read_text().splitlines()
+    assert head == "time [s],path [mm]"
+    found = np.array([[float(v) for v in line.split(",")] for line in lines])
+    model = tino.load(trained / "linear")
+    expected = tino.predict(model, torch.tensor(rows[None, :, 1:3]).float())[0, :, 0]
+    assert np.allclose(found[:, 0], rows[:, 0])
+    assert np.allclose(found[:, 1], expected, rtol=1e-6, atol=1e-7)
+    assert Path("response.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_file_with_outputs_is_scored(trained, place, capsys):
+    write("new.csv", made(2))
+    arguments = ["predict", str(trained / "linear"), "new.csv", "--out", "answer.npz", "--json", "--no-plot"]
+    assert run(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["scores"]["fit"] > 80
+    assert not Path("answer.png").exists()
+    data = tino.read_arrays("answer.npz")  # the file is one that tino reads
+    assert [str(c) for c in data.output_channels] == ["path [mm]"]
+    assert 100 * (1 - np.std(made(2)[:, 3] - data.u[0, :, 0].numpy()) / np.std(made(2)[:, 3])) > 80
+
+
+def test_several_records(trained, place):
+    rows = np.concatenate([made(3, 60), made(4, 90)])
+    rows = np.concatenate([np.repeat([1, 2], [60, 90])[:, None], rows], 1)
+    write("new.csv", rows[:, :4], "run,t,force,torque")
+    assert run(["predict", str(trained / "linear"), "new.csv", "--record", "run", "--no-plot"]) == 0
+    head, *lines = Path("response.csv").read_text().splitlines()
+    assert head == "record,time,path [mm]"
+    assert [line.split(",")[0] for line in lines] == ["1"] * 60 + ["2"] * 90
+    model = tino.load(trained / "linear")
+    expected = tino.predict(model, torch.tensor(rows[None, 60:, 2:4]).float())[0, :, 0]
+    assert np.allclose([float(line.split(",")[2]) for line in lines[60:]], expected, rtol=1e-6, atol=1e-7)
+
+
+def test_what_does_not_match_is_one_line(trained, place, capsys):
+    rows, model = made(5), str(trained / "linear")
+    write("new.csv", rows[:, :2], "t,force")
+    assert "new.csv has no column 'torque': known: force, t" in said(capsys, [model, "new.csv"])
+    write("new.csv", rows[:, :3], "t,force [kN],torque")
+    told = "'force' is in kN in new.csv, linear was trained with N: convert it, or if the label is wrong give units ="
+    assert told in said(capsys, [model, "new.csv"])
+    assert run(["predict", model, "new.csv", "--units", "force=N", "--no-plot"]) == 0
+    capsys.readouterr()
+    write("new.csv", rows[:, :3] * [2, 1, 1], "t,force,torque")
+    assert "the time step is 0.1 in new.csv, linear was trained with 0.05: use resample" in said(
+        capsys, [model, "new.csv"]
+    )
+    assert run(["predict", model, "new.csv", "--resample", "--no-plot"]) == 0
+    assert len(Path("response.csv").read_text().splitlines()) == 2 * N
+    capsys.readouterr()
+    write("new.csv", rows[:, :3], "a,b,c")
+    assert run(["predict", model, "new.csv", "--time", "a", "--input", "b", "c", "--no-plot"]) == 0
+    assert "gives 1 inputs, linear has 2" in said(capsys, [model, "new.csv", "--time", "a", "--input", "b"])
+    assert "--out is r.txt, expected a name that ends in .csv or .npz" in said(
+        capsys, [model, "new.csv", "--out", "r.txt"]
+    )
+
+
+def test_a_model_of_one_length_says_so(trained, place):
+    model = tino.load(trained / "don")
+    with pytest.raises(tino.TinoError, match="don takes records of exactly 120 times, because it is not causal"):
+        respond(model, Path(write("new.csv", made(6))), (), ImportOptions())
+    assert respond(model, Path(write("new.csv", made(6)[:120])), (), ImportOptions()).scores is not None
+
+
+@pytest.mark.filterwarnings("default::tino.TinoWarning")
+def test_inputs_far_outside_are_noted(trained, place, capsys):
+    write("new.csv", made(7) * [1, 100, 1, 1])
+    assert run(["predict", str(trained / "linear"), "new.csv", "--no-plot"]) == 0
+    assert "force [N] reaches" in capsys.readouterr().err
+
+
+# -- scattered points ----------------------------------------------------------------------------------------
+
+
+def scattered(dimensions: int) -> tino.Dataset:
+    chance = np.random.default_rng(0)
+    places = chance.random((9, dimensions))
+    f = chance.normal(size=(10, 30))
+    u = np.cumsum(f, 1)[..., None] * (1 + places.sum(1))
+    return tino.from_arrays(f.astype("f4"), u.astype("f4"), dt=0.1, output_points=places)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("name", ["tino", "pod-tino", "trtino", "don", "linear"])
+def test_models_work_on_scattered_points(name, dimensions, tmp_path):
+    data = scattered(dimensions)
+    assert isinstance(data.outputs, tino.Points)
+    model = tino.build(name, data)
+    tino.fit(model, data, tino.TrainConfig(epochs=1))
+    model.save(tmp_path)
+    again = tino.load(tmp_path)
+    assert again.frame.outputs == data.outputs
+    assert torch.equal(tino.predict(again, data.f), tino.predict(model, data.f))
+    y = data.outputs.points[[2, 5]]
+    assert torch.allclose(model.query(data.f, y=y), tino.predict(model, data.f)[..., [2, 5]], atol=1e-5)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_scattered_points_are_drawn_and_kept(dimensions, tmp_path):
+    from tino.report.figures import draw_samples, png
+
+    data = scattered(dimensions)
+    assert png(draw_samples(data.take(slice(2)))).startswith(b"\x89PNG")
+    tino.save_dataset(tmp_path / "points.h5", data, data)
+    assert tino.load_dataset(tmp_path / "points.h5")[0].outputs == data.outputs
+    record = json.loads(json.dumps(grid_record(data.outputs)))
+    assert grid_from_record(record) == data.outputs
+
+
+@pytest.mark.parametrize("name", ["fno", "unet", "fno-step"])
+def test_networks_on_a_grid_refuse_scattered_points(name):
+    with pytest.raises(tino.TinoError, match=f"{name} needs a grid, own data has scattered"):
+        tino.build(name, scattered(2))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (5, "got 5"),
+        (((0.0,),), "got 1"),
+        (((0.0, 1.0), (2.0,)), "as many for one as for another"),
+        ((("a",), ("b",)), "a coordinate of a point is 'a'"),
+        (((0.0,), (float("nan"),)), "is nan, expected a finite number"),
+        (((0.0, 1, 2, 3), (1, 2, 3, 4)), "1 to 3 coordinates"),
+        (((1.0, 2.0), (1.0, 2.0)), "share a place"),
+    ],
+)
+def test_points_that_make_no_sense(given, words):
+    with pytest.raises(tino.TinoError, match=words):
+        tino.Points(given)

@@ -1,0 +1,370 @@
+"""Streams: the same numbers as the whole record, in pieces of any size, saved and restored, and line by line."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import tino
+from tino.cli import run
+from tino.linear import AffineBlocks
+from tino.memories import as_vector, from_vector
+from tino.models.flow import Flow
+from tino.parts.coefficients import CoefficientLaw
+from tino.streaming import STREAM_FORMAT
+
+pytestmark = pytest.mark.filterwarnings("ignore::tino.TinoWarning")
+
+PROBLEMS = ("duffing", "burgers-0.1", "from a state")
+
+
+def from_a_state() -> tino.Dataset:
+    """A field on a box that decays from a random start, and is driven."""
+    generator = torch.Generator().manual_seed(0)
+    f, u = torch.randn(8, 12, 10, generator=generator), torch.zeros(8, 12, 10)
+    u[:, 0] = torch.randn(8, 10, generator=generator)
+    for i in range(1, 12):
+        u[:, i] = 0.9 * u[:, i - 1] + 0.1 * f[:, i] * u[:, i - 1].roll(1, -1)
+    grid = tino.Periodic(1.0, (10,))
+    return tino.Dataset(f, u, tino.TimeGrid(0.0, 1.0, 12), grid, grid, ic=u[:, 0])
+
+
+def streamed(name: str, problem: str, tiny_data) -> tuple[tino.Operator, Tensor, Tensor | None] | None:
+    train, test = (from_a_state(),) * 2 if problem == "from a state" else tiny_data(problem)
+    try:
+        model = tino.build(name, train).double().requires_grad_(False)
+    except tino.TinoError:
+        return None
+    return model, test.f[:2].double(), None if test.ic is None else test.ic[:2].double()
+
+
+CAUSAL = [name for name in tino.MODELS if name not in ("fno", "unet", "don", "pod-don", "spod-don")]
+
+
+def close(one: Tensor, other: Tensor, tolerance: float = 1e-12) -> bool:
+    return one.shape == other.shape and float((one - other).abs().max()) <= tolerance * float(other.abs().max())
+
+
+@pytest.mark.parametrize("name", CAUSAL)
+def test_a_stream_in_pieces_is_the_whole_record(name, tiny_data, tmp_path):
+    taken = 0
+    for problem in PROBLEMS:
+        found = streamed(name, problem, tiny_data)
+        if found is None:
+            continue
+        taken += 1
+        model, f, ic = found
+        whole = model(f, ic)
+        stream = tino.Stream(model, None if ic is None else ic[0].numpy())
+        stream.save(tmp_path / "first")
+        pieces = [stream.push(f[0, 0])[None], stream.push(f[0, 1])[None], stream.push(f[0, 2:5])]
+        stream.save(tmp_path / "state")
+        pieces.append(stream.push(f[0, 5:]))
+        assert close(torch.cat(pieces), whole[0]), problem
+        assert stream.state.i == f.shape[1]
+        again = tino.Stream.load(tmp_path / "state", model)
+        assert torch.equal(again.push(f[0, 5:]), pieces[-1])
+        assert close(tino.Stream.load(tmp_path / "first", model).push(f[0]), whole[0])
+        both = tino.Stream(model, ic, records=2)
+        assert close(torch.cat([both.push(f[:, 0])[:, None], both.push(f[:, 1:])], 1), whole), problem
+        vector = as_vector(both.state.memory)
+        assert torch.equal(as_vector(from_vector(both.state.memory, vector)), vector)
+    assert taken
+
+
+def test_every_causal_model_is_asked():
+    assert set(CAUSAL) < set(tino.MODELS)
+
+
+@pytest.mark.parametrize("name", sorted(set(tino.MODELS) - set(CAUSAL)))
+def test_a_model_that_sees_the_future_does_not_stream(name, tiny_data):
+    found = streamed(name, "burgers-0.1", tiny_data)
+    assert found is not None
+    with pytest.raises(tino.TinoError, match=f"^{name} cannot run step by step: it is not causal$"):
+        tino.Stream(found[0])
+
+
+def test_arrays_give_arrays_and_types_are_cast(tiny_data):
+    model = tino.build("tino", tiny_data("duffing")[0])
+    f = tiny_data("duffing")[1].f[0]
+    u = tino.Stream(model).push(f)
+    assert isinstance(u, Tensor)
+    assert not u.requires_grad
+    for given in (f.numpy(), f.numpy().astype(np.float64), f.numpy().tolist()):
+        same = tino.Stream(model).push(given)
+        assert isinstance(same, np.ndarray)
+        assert same.dtype == np.float32
+        assert np.array_equal(same, u.numpy())
+    stream = tino.Stream(model)
+    frozen = f.numpy()[3].copy()
+    frozen.setflags(write=False)
+    assert stream.push(frozen).shape == (1,)
+    assert stream.push(np.zeros((0, 1))).shape == (0, 1)
+    assert stream.push(np.array([2])).dtype == np.float32
+
+
+def test_a_state_keeps_its_own_numbers(tiny_data):
+    """A caller may fill one buffer again and again."""
+    model = tino.build("fno-step", tiny_data("burgers-0.1")[0]).requires_grad_(False)
+    f = tiny_data("burgers-0.1")[1].f[0]
+    stream, buffer, found = tino.Stream(model), torch.empty_like(f[0]), []
+    for one in f[:5]:
+        found.append(stream.push(buffer.copy_(one)))
+    assert torch.allclose(torch.stack(found), model(f[None, :5])[0], rtol=1e-4)
+
+
+def test_a_clock_ends_a_stream(tiny_data):
+    found = streamed("trtino", "duffing", tiny_data)
+    assert found is not None
+    model, f, _ = found
+    stream = tino.Stream(model)
+    stream.push(f[0, :-1])
+    line = f"the stream has {f.shape[1] + 1} times, trtino takes 1 to {f.shape[1]} times: its time factor depends on t"
+    with pytest.raises(tino.TinoError, match=line):
+        stream.push(f[0, :2])
+    stream.push(f[0, -1])  # the refused block left the state as it was
+    with pytest.raises(tino.TinoError, match=line):
+        stream.push(f[0, -1])
+
+
+WRONG = {
+    "shape (2,)": ([1.0, 2.0], r"f has shape \(2,\), expected \(1,\) for one input or \(n, 1\) for a block"),
+    "a number": (1.0, r"f has shape \(\), expected \(1,\)"),
+    "nan": ([float("nan")], "f has NaN or infinite numbers: leave them out or fill the gap"),
+    "words": (["x"], "f is a list, expected an array of real numbers"),
+    "complex": (np.array([1j]), "f is a ndarray, expected an array of real numbers"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_wrong_inputs_are_one_line_and_change_nothing(wrong, tiny_data):
+    model = tino.build("tino", tiny_data("duffing")[0])
+    given, line = WRONG[wrong]
+    stream = tino.Stream(model)
+    stream.push(np.ones(1))
+    before = stream.state
+    with pytest.raises(tino.TinoError, match=line):
+        stream.push(given)
+    assert stream.state is before
+
+
+def test_a_stream_needs_its_initial_state_and_its_model(tiny_data, tmp_path):
+    model = tino.build("pod-tino", from_a_state())
+    with pytest.raises(tino.TinoError, match="pod-tino takes an initial state of 10 numbers, give it as ic"):
+        tino.Stream(model)
+    with pytest.raises(tino.TinoError, match="the model is 'tino', expected one that"):
+        tino.Stream("tino")  # pyright: ignore
+    one, other = (tino.build("tino", tiny_data("duffing")[0], seed=seed) for seed in (0, 1))
+    tino.Stream(one).save(tmp_path / "state")
+    with pytest.raises(tino.TinoError, match="state is the state of another model than this tino: start the stream"):
+        tino.Stream.load(tmp_path / "state", other)
+    with pytest.raises(tino.TinoError, match="no file"):
+        tino.Stream.load(tmp_path / "none", one)
+    raw = bytearray((tmp_path / "state").read_bytes())
+    raw[-1] ^= 1
+    (tmp_path / "state").write_bytes(raw)
+    with pytest.raises(tino.TinoError, match="was changed or damaged"):
+        tino.Stream.load(tmp_path / "state", one)
+    assert STREAM_FORMAT == 1
+
+
+# -- long streams of a linear law ------------------------------------------------------------------------------
+
+
+def fitted(weights: tuple[float, ...], offset: float = 0.0) -> Flow:
+    """u_i = offset + Σ_d w_d (u_{i-d} - offset) + 0.1 f_i + 0.05 f_{i-1}, fitted."""
+    f = torch.randn(12, 60, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    u = torch.zeros(12, 60 + len(weights), 1, dtype=torch.float64)  # zeros before the start
+    for i in range(1, 60):
+        before = u[:, i : i + len(weights)].flip(1) * torch.tensor(weights, dtype=torch.float64)[:, None]
+        u[:, i + len(weights)] = before.sum(1) + 0.1 * f[:, i] + 0.05 * f[:, i - 1]
+    data = tino.Dataset(f, u[:, len(weights) :] + offset, tino.TimeGrid(0.0, 0.059, 60), tino.Point(), tino.Point())
+    model = tino.build("linear", data, delays=len(weights))
+    model.solve(data)
+    assert isinstance(model, Flow)
+    assert isinstance(model.law, CoefficientLaw)
+    return model.requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def oscillator() -> Flow:
+    return fitted((1.8, -0.9))
+
+
+def test_long_blocks_of_a_linear_law_are_its_steps(oscillator):
+    f = torch.randn(3000, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    stream = tino.Stream(oscillator)
+    u = stream.push(f)
+    assert stream._blocks is not None
+    assert stream._blocks.length == 128
+    assert close(u, oscillator(f[None])[0])
+    state, _ = oscillator.run(oscillator.start(f[None, 0])[0], f[None, 1:])
+    assert close(as_vector(stream.state.memory), as_vector(state.memory))
+    assert AffineBlocks.of(oscillator, tino.State(0, stream.state.memory)) is None  # the first step is another one
+
+
+def test_blocks_know_constants_and_offsets():
+    model = fitted((0.9,), offset=300.0)
+    assert model.frame.seen.output_offset
+    assert model.law.sizes["constant"] is True
+    f = torch.randn(2000, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    stream = tino.Stream(model)
+    u = stream.push(f)
+    assert stream._blocks is not None
+    assert close(u, model(f[None])[0])
+    assert float((u - 300).abs().mean()) > 0.1
+
+
+def test_powers_that_would_lose_digits_are_not_used(oscillator):
+    """Ten equal poles of size 0.97: every entry of A^128 is the small difference of huge ones."""
+    law = oscillator.law
+    sizes = {**law.sizes, "delays": 10}
+    kept = type(law)(**sizes)
+    for name in ("to_state", "to_output", "to_input"):
+        getattr(kept, name).data.copy_(getattr(law, name))
+    roots = np.poly(np.full(10, 0.97))
+    kept.weights.data[:10, 0] = -torch.from_numpy(roots[1:])
+    kept.weights.data[-1, 0] = 1e-9
+    model = type(oscillator)(oscillator.frame, oscillator.plan, oscillator.start_part, kept)
+    stream, f = tino.Stream(model), torch.randn(1200, 1, generator=torch.Generator().manual_seed(2)).double()
+    u = stream.push(f)
+    assert stream._tried
+    assert stream._blocks is None or stream._blocks.length < 128
+    assert close(u, model(f[None])[0])
+
+
+def test_a_long_stream_stays_exact_and_small(oscillator):
+    """A short form of benchmarks/stream_day.py: a steady sine, whose exact answer is known at any time."""
+    stream = tino.Stream(oscillator)
+    memory = as_vector(stream.state.memory).shape
+    period, n = 125, 20_000
+    z = np.exp(2j * np.pi / period)
+    gain = (0.1 + 0.05 / z) / (1 - 1.8 / z + 0.9 / z**2)
+    errors = []
+    for first in range(0, 10 * n, n):
+        wave = z ** (np.arange(first, first + n) % period)
+        u = stream.push(wave.imag[:, None])
+        exact = (gain * wave).imag
+        errors.append(np.abs(u[:, 0] - exact)[1000 if first == 0 else 0 :].max())
+    assert max(errors) < 1e-9  # the fit finds the numbers to 1e-11
+    assert max(errors[5:]) <= 1.1 * max(errors[1:5])
+    assert as_vector(stream.state.memory).shape == memory
+
+
+# -- derivatives -----------------------------------------------------------------------------------------------
+
+
+def test_the_derivatives_of_a_linear_law_are_its_matrices(oscillator):
+    """With two delays, s = (c_{i-2}, c_{i-1}, g_{i-2}, g_{i-1}) and the law's weights are rows of A and B."""
+    stream = tino.Stream(oscillator)
+    stream.push(np.random.default_rng(0).standard_normal((5, 1)))
+    a, b, c, d = tino.linearise(oscillator, stream.state, torch.tensor([0.3], dtype=torch.float64))
+    law = oscillator.law
+    w, source, size = law.weights[:, 0], law.to_input[0, 0], law.to_output[0, 0]  # of c_{i-1}, c_{i-2}, g_{i-2..i}
+    zero, one = torch.zeros(()).double(), torch.ones(()).double()
+    row = torch.stack([w[1], w[0], w[2], w[3]])
+    expected = torch.stack(
+        [torch.stack([zero, one, zero, zero]), row, torch.stack([zero, zero, zero, one]), torch.zeros(4).double()]
+    )
+    assert close(a, expected)
+    assert close(b[:, 0], torch.stack([zero, w[4] * source, zero, source]))
+    assert close(c[0], row * size)
+    assert close(d[0, 0], w[4] * source * size)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("polynomial", "duffing"), ("tino", "duffing"), ("equation", "burgers-0.1")]
+)
+def test_derivatives_are_finite_differences(name, problem, tiny_data):
+    found = streamed(name, problem, tiny_data)
+    assert found is not None
+    model, f, _ = found
+    if name == "polynomial":
+        model.solve(tiny_data(problem)[0])
+    stream = tino.Stream(model)
+    stream.push(f[0, :6])
+    state, now = stream.state, f[0, 6]
+    parts = tino.linearise(model, state, now)
+    s = as_vector(state.memory)
+    scales = (1e-5 * (1 + float(s.abs().max())), 1e-5 * float(f.abs().max()))
+
+    def stepped(ds: Tensor, df: Tensor) -> tuple[Tensor, Tensor]:
+        after, u = model.step(tino.State(state.i, from_vector(state.memory, s + ds)), (now + df)[None])
+        return as_vector(after.memory)[0], u[0]
+
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        ds = torch.randn(s.shape, generator=generator, dtype=torch.float64)
+        df = torch.randn(now.shape, generator=generator, dtype=torch.float64)
+        for s_part, f_part, (of_memory, of_u) in (
+            (ds, torch.zeros_like(df), (parts.A @ ds[0], parts.C @ ds[0])),
+            (torch.zeros_like(ds), df, (parts.B @ df, parts.D @ df)),
+        ):
+            h = scales[0] if s_part.any() else scales[1]
+            up, down = stepped(h * s_part, h * f_part), stepped(-h * s_part, -h * f_part)
+            for exact, one, other in zip((of_memory, of_u), up, down, strict=True):
+                assert torch.allclose((one - other) / (2 * h), exact, rtol=1e-5, atol=1e-6 * float(exact.abs().max()))
+
+
+def test_derivatives_refuse_what_is_not_one_record(oscillator):
+    with pytest.raises(tino.TinoError, match="linearise takes the State of one record"):
+        tino.linearise(oscillator, tino.Stream(oscillator, records=2).state, torch.ones(1))
+    with pytest.raises(tino.TinoError, match=r"f has shape \(2,\), expected \(1,\)"):
+        tino.linearise(oscillator, tino.Stream(oscillator).state, torch.ones(2))
+
+
+# -- the command -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(oscillator, tmp_path) -> Path:
+    oscillator.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def answers(folder: Path, given: str, monkeypatch, capsys, *options: str, status: int = 0) -> tuple[list[str], str]:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(given))
+    assert run(["stream", str(folder), *options]) == status
+    said = capsys.readouterr()
+    return said.out.splitlines(), said.err
+
+
+def test_lines_are_answered_one_by_one(folder, oscillator, monkeypatch, capsys, tmp_path):
+    u = tino.Stream(oscillator).push(np.array([[1.0], [0.5], [-2.0]]))[:, 0]
+    lines, _ = answers(folder, "1\n\n 0.5 \n-2e0\n", monkeypatch, capsys)
+    assert [float(line) for line in lines] == u.tolist()
+    lines, _ = answers(folder, "[1]\n[0.5]\n", monkeypatch, capsys)
+    assert [json.loads(line) for line in lines] == [[u[0]], [u[1]]]
+    lines, _ = answers(folder, "f\n1\n", monkeypatch, capsys, "--json")
+    assert json.loads(lines[0]) == [u[0]]
+    lines, _ = answers(folder, "force\n1\n", monkeypatch, capsys)
+    assert lines == ["u", str(u[0])]
+    keep = ("--state", str(tmp_path / "state"))
+    first, _ = answers(folder, "1\n0.5\n", monkeypatch, capsys, *keep)
+    then, _ = answers(folder, "-2\n", monkeypatch, capsys, *keep)
+    assert [float(line) for line in first + then] == u.tolist()
+
+
+def test_a_bad_line_is_named(folder, monkeypatch, capsys):
+    expected = 'tino: line 2: it is "x 1", expected numbers separated by commas or spaces\n'
+    lines, told = answers(folder, "1\nx 1\n2\n", monkeypatch, capsys, status=1)
+    assert (len(lines), told) == (1, expected)
+    lines, told = answers(folder, "1\nx 1\n2\n", monkeypatch, capsys, "--skip-bad")
+    assert (len(lines), told) == (2, expected)
+    for bad in ("1,2", "nan", "[[1]]", "[true]", "[", "1,,"):
+        lines, told = answers(folder, f"1\n{bad}\n", monkeypatch, capsys, status=1)
+        assert told.startswith("tino: line 2: "), bad
+        assert told.count("\n") == 1, bad
+
+
+def test_a_closed_pipe_ends_it_cleanly(folder):
+    command = f"yes 1 | {sys.executable} -m tino stream {folder} | head -n 2"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert len(done.stdout.splitlines()) == 2
+    assert done.stderr == ""
