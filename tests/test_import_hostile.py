@@ -5,6 +5,7 @@ import os
 import struct
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -93,6 +94,12 @@ def test_claims_beyond_what_a_file_holds():
     Path("huge.npy").write_bytes(raw.replace(b"(8, 30), }   ", b"(8, 30000), }"))
     with pytest.raises(tino.TinoError, match="more than it holds"):
         tino.import_records("huge.npy", "1", "2", options=DT)
+    Path("huge.npy").write_bytes(raw[:6] + b"\x02\x00" + (2**30).to_bytes(4, "little") + raw[10:])
+    tracemalloc.start()
+    with pytest.raises(tino.TinoError, match=r"not a readable \.npy file"):
+        tino.import_records("huge.npy", "1", "2", options=DT)
+    assert tracemalloc.get_traced_memory()[1] < 2**24  # the header's length, a GiB, was not taken
+    tracemalloc.stop()
 
 
 def test_a_bomb_of_zeros_in_a_zip_file(monkeypatch):

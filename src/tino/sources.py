@@ -1,13 +1,14 @@
 """Where datasets come from: a problem by name, a saved dataset, or records of your own in an .npz file."""
 
 import hashlib
+import io
 import math
 import os
 import re
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ KNOWN = ("f", "u", "t", "ic", "lengths", "title")
 KNOWN += tuple(f"{name}_{what}" for name in ("f", "u") for what in ("points", "names", "units"))
 MAKE = "write your arrays with np.savez('mine.npz', f=..., u=..., t=...)"
 UNPACKED = 2**30  # bytes of an unpacked .npz file, if they are more than 200 times its own
+HEADER = 2**14  # bytes of an array's header; numpy refuses more than 10 000
 
 
 @dataclass(frozen=True)
@@ -218,11 +220,19 @@ def _check_claims(file: zipfile.ZipFile, raw: BinaryIO) -> None:
         raise ValueError(f"it unpacks to {total / 2**30:.0f} GiB, more than 200 times its own size")
     for member in file.infolist():
         with file.open(member) as array:
-            version = np.lib.format.read_magic(array)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(array)
+            shape, dtype, _ = array_header(array)
         if min(shape, default=0) < 0 or math.prod(shape) * max(1, dtype.itemsize) > member.file_size:
             raise ValueError(f"{member.filename} claims shape {shape}, which is more than it holds")
+
+
+def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype, int]:
+    """Shape, dtype and the header's length in bytes of an array in numpy's format. A forged header may claim a length of
+    4 GiB, so no more is read than numpy accepts in a header."""
+    start = io.BytesIO(file.read(HEADER))
+    version = np.lib.format.read_magic(start)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(start)
+    return shape, dtype, start.tell()
 
 
 def _numbers(path: Any, arrays: dict[str, np.ndarray], name: str) -> Tensor:

@@ -12,7 +12,7 @@ from tino.errors import TinoError, in_short
 from tino.importing.content import Content, Variable, split_unit
 from tino.importing.outside import OUTSIDE
 from tino.importing.table import read_table
-from tino.sources import read_npz
+from tino.sources import array_header, read_npz
 from tino.storage import END
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -96,13 +96,10 @@ def _of_one_array(path: Path) -> Content:
     """(times,), (times, columns) or (records, times, columns); the columns are numbered."""
     try:
         with open(path, "rb") as file:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(file)
-            left = path.stat().st_size - file.tell()
+            shape, dtype, header = array_header(file)
         if dtype.kind not in "fiub":
             raise ValueError(f"it holds {in_short(dtype, 40)}, expected numbers")
-        if min(shape, default=0) < 1 or math.prod(shape) * dtype.itemsize > left:
+        if min(shape, default=0) < 1 or header + math.prod(shape) * dtype.itemsize > path.stat().st_size:
             raise ValueError(f"it claims shape {in_short(shape, 40)}, which is more than it holds, or nothing")
         array = _floats(np.load(path, allow_pickle=False))
     except Exception as error:  # numpy's parser of headers raises many kinds
