@@ -226,8 +226,8 @@ def _check_claims(file: zipfile.ZipFile, raw: BinaryIO) -> None:
 
 
 def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype, int]:
-    """Shape, dtype and the header's length in bytes of an array in numpy's format. A forged header may claim 4 GiB, so no
-    more is read than numpy accepts in a header."""
+    """Shape, dtype and the header's length in bytes of an array in numpy's format. A forged header may claim 4 GiB, so
+    no more is read than numpy accepts in a header."""
     start = io.BytesIO(file.read(HEADER))
     version = np.lib.format.read_magic(start)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

@@ -45,7 +45,8 @@ def split(data: Dataset, options: ImportOptions, seed: int) -> tuple[Dataset, Da
     """Training and test set, and how they were made: one record in six, or of few records the last part of the time."""
     if len(data) >= TEST_SHARE:
         train, test = split_records(data, None, None, seed)
-        return train, test, f"{len(test)} of {len(data)} records, drawn with seed {seed}, are for the test"
+        verb = "is" if len(test) == 1 else "are"
+        return train, test, f"{len(test)} of {len(data)} records, drawn with seed {seed}, {verb} for the test"
     ends = [data.time.n] * len(data) if data.lengths is None else data.lengths.tolist()
     cuts = [n - max(LEAST_TEST, round(options.test_share * n)) for n in ends]
     if min(cuts) < max(2, data.burn_in + 1):
