@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tino.errors import TinoError
+from tino.errors import TinoError, in_short
 from tino.exporting.real import real_numbers
 from tino.frame import numbers
 from tino.memories import resting, tensors_of, with_tensors
@@ -73,9 +73,12 @@ class Graph:
         given = tuple(self.inputs.values())
         free: list[Any] = [{0: torch.export.Dim("b")} if value.ndim else {} for value in given]
         shapes = (free[0], tuple(free[1:])) if self.name == "step" else tuple(free)
-        self.module(*given)  # what is computed once must not be computed by tensors without values
-        with warnings.catch_warnings(action="ignore"):
-            found = torch.export.export(self.module, given, dynamic_shapes=shapes, strict=False)
+        try:
+            self.module(*given)  # what is computed once must not be computed by tensors without values
+            with warnings.catch_warnings(action="ignore"):
+                found = torch.export.export(self.module, given, dynamic_shapes=shapes, strict=False)
+        except Exception as error:  # torch's tracer raises many kinds
+            raise TinoError(f"torch cannot trace the {self.name} of this model: {in_short(error)}") from error
         for node in found.graph.nodes:
             value = node.meta.get("val")
             if "fft" in str(node.target) or (isinstance(value, Tensor) and value.is_complex()):

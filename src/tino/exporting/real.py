@@ -81,13 +81,16 @@ class Pair:
         return lambda *given: Pair(getattr(self.real, name)(*given), getattr(self.imag, name)(*given))
 
     def to(self, like: Any) -> "Pair":
-        return Pair(self.real.to(like.real), self.imag.to(like.real))
+        """As a tensor, a pair, or a complex type."""
+        real = REAL[like] if isinstance(like, torch.dtype) else like.real
+        return Pair(self.real.to(real), self.imag.to(real))
 
     def index_copy(self, dim: int, index: Tensor, source: "Pair") -> "Pair":
         parts = ((self.real, source.real), (self.imag, source.imag))
         return Pair(*(mine.index_copy(dim, index, theirs) for mine, theirs in parts))
 
 
+REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 ALIKE = {"flatten", "unflatten", "view", "new_zeros", "sum", "movedim", "expand"}
 
 

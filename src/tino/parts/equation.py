@@ -51,6 +51,7 @@ class EquationLaw(Law):
             self.start = nn.Parameter(torch.zeros(count, 2, dtype=torch.float64), requires_grad=False)
             self.shares = nn.Parameter(torch.zeros(count, dtype=torch.float64), requires_grad=False)
         self._moved: tuple[object, Tensor, Fourier] | None = None
+        self._found: tuple[object, list[bool]] | None = None
         self.own = None if network is None else nn.Parameter(own)  # what is learned of each λ_k: decay, frequency
         self.numbers = nn.Parameter(
             torch.zeros(len(self.names), dtype=torch.float64), requires_grad=network is not None
@@ -127,15 +128,28 @@ class EquationLaw(Law):
     def multipliers(self, numbers: Tensor) -> dict[int, Tensor]:
         """Of the spectra of u^d, to their sum (k,), by d; powers without effect are left out."""
         k, square = self._symbols(numbers)
-        n, a = self.sizes["degree"] - 1, numbers[1 + len(self._linear_names()) :]
+        n, before = self.sizes["degree"] - 1, 1 + len(self._linear_names())
+        a, there = numbers[before:], self._there(numbers)[before:]
         outer = [torch.ones_like(square) + 0j, -square + 0j]
         outer += [] if self.waves.sizes["mirrored"] else [1j * one for one in k]
         found = {}
         for d in range(n):
-            factors = [a[d], a[n + d], *[a[2 * n + d * len(k) + x] for x in range(len(outer) - 2)]]
-            if self.network is not None or any(factors):  # to learn, each has to be there
-                found[d + 2] = sum((c * o for c, o in zip(factors, outer, strict=True)), 0 * square)
+            places = [d, n + d, *[2 * n + d * len(k) + x for x in range(len(outer) - 2)]]
+            if any(there[place] for place in places):
+                found[d + 2] = sum((a[place] * o for place, o in zip(places, outer, strict=True)), 0 * square)
         return found
+
+    def _there(self, numbers: Tensor) -> list[bool]:
+        """Which terms have an effect. Of the law's own numbers they are looked up once: a graph that is traced has no
+        values to look at."""
+        if self.network is not None:  # to learn, each has to be there
+            return [True] * len(numbers)
+        if numbers is not self.numbers:
+            return [bool(one) for one in numbers]
+        key = (numbers._version, numbers.device)
+        if self._found is None or self._found[0] != key:
+            self._found = (key, [bool(one) for one in numbers])
+        return self._found[1]
 
     def advection(self, v: Tensor, number: Tensor) -> Tensor:
         """a ∇·(v w), of the waves that have a velocity: a field of the third coordinate alone is not moved."""
@@ -164,7 +178,7 @@ class EquationLaw(Law):
             u = self.waves.fine(v)
             spectra = self.waves.back(torch.stack([u**d for d in powers]))
             total = total + sum(one * spectrum for one, spectrum in zip(powers.values(), spectra, strict=True))
-        if self.names[-1] == ADVECTION and (self.network is not None or numbers[-1]):
+        if self.names[-1] == ADVECTION and self._there(numbers)[-1]:
             total = total + self.advection(v, numbers[-1])
         total = total / self.dt
         return total if self.network is None else total + self.network(self.waves, v, f)
