@@ -1,4 +1,4 @@
-"""Writes docs/results.md from results/paper, every table between its marks, and draws the box plots.
+"""Writes docs/results.md from results/paper and the closed forms of results/beyond, and draws the box plots.
 
     python benchmarks/results_page.py
 
@@ -22,6 +22,8 @@ from tino.results import Cell, Results, read_results
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results" / "paper"
+BEYOND = ROOT / "results" / "beyond"
+CLOSED = ("linear", "polynomial", "equation", "linear-clock", "polynomial-clock")
 STUDIES = ROOT / "benchmarks" / "results" / "recipe.json"
 PAGE = ROOT / "docs" / "results.md"
 PICTURE = ROOT / "docs" / "images" / "results-relative-l2.png"
@@ -30,7 +32,7 @@ PICTURE = ROOT / "docs" / "images" / "results-relative-l2.png"
 def pieces(results: Results) -> dict[str, str]:
     """What stands between each pair of marks."""
     found = {"recipe": recipe_lines(), "bars": bar_lines(results), "orders": order_lines(results)}
-    for part in sections(results):
+    for part in sections(with_closed_forms(results)):
         found[part.name] = part.errors.markdown()
         found[f"{part.name} costs"] = part.costs.markdown()
     found["studies"] = study_lines()
@@ -40,6 +42,12 @@ def pieces(results: Results) -> dict[str, str]:
     payoff = break_even(results)
     found["break-even"] = payoff.markdown() if payoff else ""
     return found
+
+
+def with_closed_forms(results: Results) -> Results:
+    """The paper's models and, on the paper's problems, the flows that are fitted without training."""
+    closed = [one for one in read_results(BEYOND).entries if one.model in CLOSED and one.problem in results.problems]
+    return Results(results.folder, (*results.entries, *closed))
 
 
 def recipe_lines() -> str:

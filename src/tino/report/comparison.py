@@ -76,7 +76,7 @@ def _column(results: Results, problem: str) -> dict[str, Lines]:
     entries, printed = {entry.model: entry for entry in results.of(problem)}, PAPER.get(problem, {})
     ours = _marks([entry.model for entry in results.ranked(problem)] if entries else [])
     theirs = _marks(sorted(printed, key=lambda model: printed[model][0]))
-    usual = mode(_length(result) for entry in entries.values() for result in entry.results) if entries else ()
+    lengths = [length for entry in entries.values() for result in entry.results if (length := _length(result))]
     cells = {}
     for model in dict.fromkeys([*printed, *entries]):
         lines = []
@@ -86,7 +86,7 @@ def _column(results: Results, problem: str) -> dict[str, Lines]:
             if entry.spread:
                 low, high = map(short, entry.spread)
                 lines.append(Line(f"{len(entry.results)} seeds: {low} … {high}", quiet=True))
-            if any(_length(result) != usual for result in entry.results):
+            if any(_length(result) not in ((), mode(lengths)) for result in entry.results if lengths):
                 epochs = sorted({result.epochs for result in entry.results})
                 lines.append(Line(f"{', '.join(map(str, epochs))} epochs", quiet=True))
         if model in printed:
@@ -159,7 +159,7 @@ def costs_table(results: Results, table: PaperTable, problems: Sequence[str], so
         for entry in results.of(p):
             numbers = (
                 *[score(key, entry.mean(key)) for key in metrics],
-                dashed(entry.mean("parameters"), lambda v: f"{v / 1e6:.2f} M"),
+                dashed(entry.mean("parameters"), _count),
                 dashed(entry.mean("train_seconds"), lambda v: f"{v:.0f}"),
                 dashed(entry.seconds_per_epoch, lambda v: f"{v:.3f}"),
                 dashed(entry.mean("samples_per_second"), _rate),
@@ -213,6 +213,10 @@ def _where(result: Result) -> str:
 
 def _texts(*texts: str) -> tuple[Lines, ...]:
     return tuple((Line(text),) for text in texts)
+
+
+def _count(value: float) -> str:
+    return f"{value / 1e6:.2f} M" if value >= 1e4 else f"{value:,.0f}"
 
 
 def _rate(value: float) -> str:
