@@ -73,7 +73,7 @@ def error(results: Results, problem: str, model: str) -> float | None:
 
 def table(paper: Results, beyond: Results) -> str:
     """One line a problem: FNO, the paper's own model, the flows, and the chosen one beside FNO."""
-    models = ("linear", "polynomial", "equation")
+    models = ("linear", "polynomial", "equation", "flow-tino")
     heads = ["problem", "paper's best", "FNO", "paper's own model", *models, "seeds", "chosen", "of FNO's error"]
     lines = [f"| {' | '.join(heads)} |", f"| :--- |{' ---: |' * (len(heads) - 1)}"]
     for problem in ROWS:
@@ -84,7 +84,7 @@ def table(paper: Results, beyond: Results) -> str:
         own = error(paper, problem, own_model(problem))
         cells.append("–" if own is None else short(own))
         for model in models:
-            value = error(beyond, problem, model + (clock if model != "equation" else ""))
+            value = error(beyond, problem, model + (clock if model in ("linear", "polynomial") else ""))
             text = "–" if value is None else short(value)
             cells.append(f"**{text}**" if model + clock == best or model == best else text)
         one = entry(beyond, problem, best)
