@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from test_streaming import CAUSAL, from_a_state
+from test_streaming import from_a_state
 from torch import Tensor
 
 import tino
@@ -78,7 +78,7 @@ def test_the_graphs_of_every_model_are_the_model(name, exported_models):
     """The modules that are traced, run as they are: states as inputs and outputs, no FFT, no complex number."""
     for model in exported_models(name):
         made = graphs(model)
-        assert [graph.name for graph in made] == (["step", "start"] if name in CAUSAL else ["record"])
+        assert [graph.name for graph in made] == (["step", "start"] if model.properties.causal else ["record"])
         runs = {one.name: lambda given, one=one: _answers(one.module(*given.values())) for one in made}
         assert compared(model, runs) <= files.CLOSE[made[0].inputs["f"].dtype]
         for graph in made:

@@ -58,8 +58,11 @@ class Stream:
             self.state = State(0, self.model.rest(b, centred))
 
     def save(self, path: str | Path) -> None:
-        """Write the state into one safetensors file, which belongs to this model alone."""
-        tensors = {str(n): one.cpu().contiguous().clone() for n, one in enumerate(tensors_of(self.state.memory))}
+        """Write the state into one safetensors file, which belongs to this model alone; it must be finite."""
+        held = tensors_of(self.state.memory)
+        if not all(map(_finite, held)):
+            raise TinoError(f"the state has NaN or infinite numbers, so {path} is not written: {FIX}")
+        tensors = {str(n): one.cpu().contiguous().clone() for n, one in enumerate(held)}
         record = {"i": self.state.i, "records": self.records, "model": fingerprint(self.model)}
         about = {"tino_stream": str(STREAM_FORMAT), "record": json.dumps(record)}
         with whole_file(Path(path)) as part:
@@ -88,7 +91,7 @@ class Stream:
                 held = [file.get_tensor(str(n)).to(one) for n, one in enumerate(expected)]
         except (OSError, safetensors.SafetensorError, KeyError, TypeError, ValueError) as error:
             raise TinoError(f"{path} is damaged or no state of a stream: {FIX} ({in_short(error)})") from error
-        if not all(bool(torch.isfinite(one).all()) for one in held):
+        if not all(map(_finite, held)):
             raise TinoError(f"{path} has NaN or infinite numbers: {FIX}")
         stream.state = State(whole("i", record["i"], 0), with_tensors(stream.state.memory, held))
         return stream
@@ -153,15 +156,18 @@ class Stream:
 
     def _as_tensor(self, given: Any, name: str) -> Tensor:
         """In the model's type, on its device; finite."""
-        if isinstance(given, Tensor):
-            values = given.detach().to(self._own, copy=True)  # a caller may fill its tensor again
-            finite = bool(torch.isfinite(values).all())
-        else:
-            array = _array(given, name)
-            values, finite = torch.from_numpy(array).to(self._own), bool(np.isfinite(array).all())
-        if not finite:
-            raise TinoError(f"{name} has NaN or infinite numbers: leave them out or fill the gap")
-        return values
+        found = given.detach() if isinstance(given, Tensor) else torch.from_numpy(_array(given, name))
+        values = found.to(self._own, copy=isinstance(given, Tensor))  # a caller may fill its tensor again
+        if _finite(values):
+            return values
+        if _finite(found):
+            kind = str(values.dtype).removeprefix("torch.")
+            raise TinoError(f"{name} has numbers too large for {kind}, the model's type: use smaller ones")
+        raise TinoError(f"{name} has NaN or infinite numbers: leave them out or fill the gap")
+
+
+def _finite(values: Tensor) -> bool:
+    return bool(torch.isfinite(values).all())
 
 
 def _array(given: Any, name: str) -> NDArray[np.float64]:
