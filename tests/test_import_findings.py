@@ -43,8 +43,8 @@ def refused(files, said: str, *asked, **options) -> None:
     assert "\n" not in str(caught.value)
 
 
-def taken(files, *asked, **options):
-    return tino.import_records(files, *asked, options=ImportOptions(**options))
+def taken(files, *asked, test=(), **options):
+    return tino.import_records(files, *asked, test=test, options=ImportOptions(**options))
 
 
 # -- times ---------------------------------------------------------------------------------------------------
@@ -76,10 +76,57 @@ def test_a_gap_in_time(rows):
     assert summary.records == 2
     assert summary.burn_in == (memory_length(dataclasses.replace(train, burn_in=0)), test.burn_in)
     assert np.array_equal(train.f[1, :, 0].numpy(), rows[300:540, 1])
-    assert "cut at 1 gaps in time, the first at a.csv, line 302" in summary.repaired[0]
+    assert "cut at 1 gap in time, the first at a.csv, line 302" in summary.repaired[0]
     assert taken("a.csv", resample=True)[2].times == (700, 700)
     train, test, _ = taken("a.csv", cut=True, burn_in=7)
     assert (train.burn_in, test.burn_in) == (7, 7)
+
+
+def slow(n: int, gaps: list[int]) -> np.ndarray:
+    """A system with a long memory, measured with gaps."""
+    f = np.random.default_rng(4).normal(size=n)
+    u = np.zeros(n)
+    for i in range(1, n):
+        u[i] = 0.98 * u[i - 1] + f[i]
+    t = 0.01 * np.arange(n)
+    for row in gaps:
+        t[row:] += 1.0
+    return np.stack([t, f, u], 1)
+
+
+@pytest.mark.parametrize(("n", "gaps"), [(3000, [2980]), (3600, [500, 1000, 1020, 1600, 2200, 2800])])
+def test_a_short_piece_does_not_shorten_the_burn_in(n, gaps, rows):
+    """Of few records the last part is the test, of many a whole record."""
+    pieces = len(gaps)
+    _, test, summary = taken(write(slow(n, gaps)), cut=True)
+    assert summary.records == pieces  # one is too short
+    assert "1 record of fewer than" in summary.repaired[-1]
+    assert f"the first at a.csv, line {2982 if pieces == 1 else 1002}" in summary.repaired[-1]
+    assert test.burn_in > 100  # 0.98 ^ 100 is 13 %
+
+
+def test_a_short_piece_that_outlasts_the_burn_in_does_not_shorten_it(rows):
+    train, test, summary = taken(write(slow(3000, [2600])), cut=True)
+    assert summary.records == 2
+    assert min(train.burn_in, test.burn_in) > 100
+
+
+def test_short_records_for_the_test(rows):
+    write(slow(3000, [1500]))
+    train, test, summary = taken(["a.csv"], test=[write(slow(700, [20, 40]), "b.csv")], cut=True)
+    assert len(test) == 1
+    assert test.burn_in == train.burn_in > 100
+    assert "2 records of fewer than" in summary.repaired[-1]
+    short = taken(["a.csv"], test=[write(slow(120, []), "b.csv")], cut=True)[1]
+    assert short.burn_in == 60  # half of it
+
+
+def test_records_shorter_than_a_given_burn_in(rows):
+    summary = taken(write(slow(3000, [2980])), cut=True, burn_in=50)[2]
+    assert summary.records == 1
+    assert summary.repaired[-1].endswith(
+        "1 record of fewer than 58 times was left out, the first at a.csv, line 2982 (time 30.8): the burn-in takes 50"
+    )
 
 
 def test_times_that_repeat_or_run_back(rows):
@@ -119,7 +166,7 @@ def test_missing_values_are_named_and_repaired_on_request(rows):
     refused(write(rows), "a.csv, line 102 (time 1), column 'u': no value (and in 2 other rows): repair it with fill")
     train, _, summary = taken("a.csv", fill=True)
     assert np.allclose(train.u[0, 100:103, 0], np.interp([100, 101, 102], [99, 103], whole[[99, 103], 2]))
-    assert "3 rows with missing values were interpolated" in summary.repaired[0]
+    assert "3 rows with missing values interpolated" in summary.repaired[0]
     train, _, summary = taken("a.csv", cut=True)
     assert summary.records == 2
     assert np.array_equal(train.u[0, :80, 0].numpy(), whole[:80, 2])
@@ -135,7 +182,7 @@ def test_records_with_missing_values_can_be_dropped(rows):
     _, _, summary = taken(files, drop=True)
     assert summary.records == 7
     assert summary.repaired == (
-        "bad.csv was left out: 1 rows with missing values, the first at bad.csv, line 7 (time 0.05)",
+        "bad.csv was left out: 1 row with missing values, the first at bad.csv, line 7 (time 0.05)",
     )
     refused(files, "choose one", drop=True, fill=True)
 

@@ -92,3 +92,8 @@ def in_short(said: object, most: int = 120) -> str:
     """A text from elsewhere, such as a file or another library, as part of one line."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(said)[: 10 * most]).split())
     return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def counted(count: int, word: str) -> str:
+    """1 record, 2 records."""
+    return f"{count} {word}{'' if count == 1 else 's'}"

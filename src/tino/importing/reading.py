@@ -11,17 +11,16 @@ import torch
 
 from tino.channels import Channels, split_channels
 from tino.data import Dataset
-from tino.errors import TinoError, TinoWarning
+from tino.errors import TinoError, TinoWarning, counted
 from tino.grids import Grid, Interval, Periodic, Point, Points
-from tino.holdout import memory_length
 from tino.importing.advice import constant_channels, dead_inputs, unit_mistakes
 from tino.importing.benchmarks import PREFIX, benchmark
+from tino.importing.burn_in import in_two, long_enough, needed, outlasting, possible
 from tino.importing.choice import Opened, opened
 from tino.importing.options import ImportOptions
 from tino.importing.records import Record, Side, same_side
 from tino.importing.repairs import repaired
-from tino.importing.whole import check_enough, split, together
-from tino.parts.start import starts_shared
+from tino.importing.whole import check_enough, together
 from tino.sizes import check_sizes
 
 Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -93,46 +92,66 @@ def understood(
         [inputs] if isinstance(inputs, str) else list(inputs),
         [outputs] if isinstance(outputs, str) else list(outputs),
     )
-    if str(paths[0]).startswith(PREFIX):
-        if len(paths) > 1 or others or any(asked):
-            raise TinoError(f"{paths[0]} names its own inputs, outputs and test set: give nothing else")
-        first, second, options, before = benchmark(str(paths[0]), options)
-    else:
-        first = _all(paths, *asked, options)
-        second, before = _all(others, *asked, options) if others else None, options.burn_in or 0
-    records, f, u = first
+    (records, f, u), second, options, before = _both(paths, others, *asked, options)
     fixed, step, notes = repaired(records, f, u, options)
+    fixed, more = long_enough(fixed, f, u, step, options)
     whole = together(fixed, f, u, step, options)
     check_sizes(whole)
+    everything, notes = fixed, notes + more
     if second is None:
-        train, held, how = split(whole, options, seed)
-        everything = fixed
+        train, held, how = in_two(whole, options, seed)
     else:
         for word, one, other in (("inputs", f, second[1]), ("outputs", u, second[2])):
             same_side(one, other, str(paths[0]), second[0][0].content.path, word)
-        kept, its_step, more = repaired(second[0], f, u, options)
+        kept, its_step, repairs = repaired(second[0], f, u, options)
         if abs(its_step / step - 1) > 1e-3:
             raise TinoError(
                 f"the time step is {step:g} in {paths[0]}, {its_step:g} in {second[0][0].where}: use resample and dt"
             )
-        train, held = whole, replace(together(kept, f, u, step, options), burn_in=before)
+        kept, more = outlasting(kept, before or min(needed(whole, options), max(map(len, kept)) // 2))
+        train, held = whole, replace(together(kept, f, u, step, replace(options, burn_in=None)), burn_in=before)
         check_sizes(held)
-        how, notes, everything = (
-            f"{len(kept)} record{'s' * (len(kept) > 1)} of {_told(others) or 'its own'} are for the test",
-            notes + more,
-            [*fixed, *kept],
-        )
+        verb = "is" if len(kept) == 1 else "are"
+        how = f"{counted(len(kept), 'record')} of {_told(others) or 'its own'} {verb} for the test"
+        everything, notes = [*fixed, *kept], notes + repairs + more
     check_enough(train, held)
-    if options.burn_in is None and not options.ic and not starts_shared(train):
-        train, held = (replace(one, burn_in=one.burn_in or _memory(train, one)) for one in (train, held))
+    before = needed(train, options)
+    train, held = (replace(one, burn_in=one.burn_in or possible(before, one)) for one in (train, held))
     advice = [*constant_channels(everything, f, u), *unit_mistakes(everything, f, u), *dead_inputs(train)]
     unit = time_unit(records, options)
     about = {"time_unit": unit} if unit else {}
     train, held = replace(train, meta={**train.meta, **about}), replace(held, meta={**held.meta, **about})
-    lengths = [len(record) for record in everything]
-    summary = Summary(
-        tuple(map(str, (*paths, *others))),
-        len(everything),
+    named = tuple(map(str, (*paths, *others)))
+    return train, held, _summary(named, train, held, everything, step, unit, how, notes, advice)
+
+
+def _both(
+    paths: list[Any], others: list[Any], inputs: list[str], outputs: list[str], options: ImportOptions
+) -> tuple[Opened, Opened | None, ImportOptions, int]:
+    """Records for training, those for the test if they are apart, the options, and the burn-in of the test."""
+    if not str(paths[0]).startswith(PREFIX):
+        first = _all(paths, inputs, outputs, options)
+        return first, _all(others, inputs, outputs, options) if others else None, options, options.burn_in or 0
+    if len(paths) > 1 or others or inputs or outputs:
+        raise TinoError(f"{paths[0]} names its own inputs, outputs and test set: give nothing else")
+    return benchmark(str(paths[0]), options)
+
+
+def _summary(
+    files: tuple[str, ...],
+    train: Dataset,
+    held: Dataset,
+    records: list[Record],
+    step: float,
+    unit: str,
+    how: str,
+    notes: list[str],
+    advice: list[str],
+) -> Summary:
+    lengths = [len(record) for record in records]
+    return Summary(
+        files,
+        len(records),
         (len(train), len(held)),
         (min(lengths), max(lengths)),
         step,
@@ -144,12 +163,6 @@ def understood(
         tuple(notes),
         tuple(advice),
     )
-    return train, held, summary
-
-
-def _memory(train: Dataset, data: Dataset) -> int:
-    """The length of the system's memory, or half of the shortest record if that is less."""
-    return min(memory_length(train), data.shortest // 2)
 
 
 def _list(files: Files) -> list[Path | str]:

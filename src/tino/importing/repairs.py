@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tino.errors import TinoError
+from tino.errors import TinoError, counted
 from tino.importing.options import ImportOptions
 from tino.importing.records import Record, Side, neat
 
@@ -21,7 +21,7 @@ def repaired(records: list[Record], f: Side, u: Side, options: ImportOptions) ->
     short = [record for record in records if len(record) < SHORTEST]
     if short and len(short) < len(records):
         notes.append(
-            f"{len(short)} records of fewer than {SHORTEST} times were left out, the first in {short[0].where}"
+            f"{counted(len(short), 'record')} of fewer than {SHORTEST} times left out, the first in {short[0].where}"
         )
         records = [record for record in records if len(record) >= SHORTEST]
     if len(short) == len(records):
@@ -51,13 +51,12 @@ def _complete(record: Record, f: Side, u: Side, options: ImportOptions, notes: l
     column = f.column(int(at_f[0])) if len(at_f) else u.column(int(np.flatnonzero(~np.isfinite(record.u[row]))[0]))
     found = f"{record.at(row)}, column '{column}': no value"
     count = int(bad.sum())
+    lacking = f"{counted(count, 'row')} with missing values"
     if options.fill:
         filled = Record(record.content, record.number, record.t, _filled(record.f), _filled(record.u), record.rows)
         left = _bad(filled)
         if not left.any():
-            notes.append(
-                f"{record.where}: {count} rows with missing values were interpolated, the first at {record.at(row)}"
-            )
+            notes.append(f"{record.where}: {lacking} interpolated, the first at {record.at(row)}")
             return [filled]
         if not options.cut:
             row = int(np.flatnonzero(left)[0])
@@ -66,14 +65,18 @@ def _complete(record: Record, f: Side, u: Side, options: ImportOptions, notes: l
             )
         record, bad = filled, left
     if options.drop:
-        notes.append(f"{record.where} was left out: {count} rows with missing values, the first at {record.at(row)}")
+        notes.append(f"{record.where} was left out: {lacking}, the first at {record.at(row)}")
         return []
     if options.cut:
-        notes.append(f"{record.where} was cut at {count} rows with missing values, the first at {record.at(row)}")
+        notes.append(f"{record.where} was cut at {lacking}, the first at {record.at(row)}")
         edges = np.flatnonzero(np.diff(np.concatenate([[True], bad, [True]]).astype(int)))
         return [record.part(slice(a, b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-    more = f" (and in {count - 1} other rows)" if count > 1 else ""
+    more = _others(count)
     raise TinoError(f"{found}{more}: repair it with fill, cut or drop")
+
+
+def _others(count: int) -> str:
+    return f" (and in {counted(count - 1, 'other row')})" if count > 1 else ""
 
 
 def _bad(record: Record) -> np.ndarray:
@@ -107,13 +110,14 @@ def _in_time(record: Record, options: ImportOptions, notes: list[str]) -> list[R
     if len(back) and (steps[back[0]] == 0 or not options.cut):
         row = int(back[0]) + 1
         word = "is that of the row before" if steps[back[0]] == 0 else "is less than in the row before"
-        more = f" (and in {len(back) - 1} other rows)" if len(back) > 1 else ""
+        more = _others(len(back))
         fix = "leave the row out" if steps[back[0]] == 0 else "sort the rows, or use cut if a new record begins there"
         raise TinoError(f"{record.at(row)}: the time {word}{more}: {fix}")
     usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
     gaps = np.flatnonzero((steps > GAP * usual) | (steps <= 0))
     if len(gaps) and options.cut:
-        notes.append(f"{record.where} was cut at {len(gaps)} gaps in time, the first at {record.at(int(gaps[0]) + 1)}")
+        found = counted(len(gaps), "gap")
+        notes.append(f"{record.where} was cut at {found} in time, the first at {record.at(int(gaps[0]) + 1)}")
         pieces = np.split(np.arange(len(record)), gaps + 1)
         return [piece for rows in pieces for piece in _in_time(record.part(rows), options, notes)]
     if options.resample or _even(record.t):
