@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from tino.data import grids_record
 from tino.errors import TinoError, in_short, nearest, shown
 from tino.exporting import runner
 from tino.exporting.c import sources
-from tino.exporting.graph import Graph, Run, compared, graphs, noise
+from tino.exporting.graph import Graph, Run, compared, graphs, noise, output_difference
 from tino.exporting.program import Program, program
 from tino.files import whole_file, write_text
 from tino.frame import numbers
@@ -70,6 +71,10 @@ def about(model: Operator, difference: float) -> dict[str, Any]:
 
 def checked(model: Operator, difference: float, what: str) -> None:
     tolerance = CLOSE[numbers(model).dtype]
+    if math.isinf(difference):
+        raise TinoError(
+            f"{what}, or {model.frame.model} itself, answers noise with NaN or infinity: nothing was written"
+        )
     if not difference <= tolerance:
         told = f"{what} differs from {model.frame.model} by {difference:.1e}"
         raise TinoError(f"{told}, more than {tolerance:.0e}: nothing was written")
@@ -213,7 +218,7 @@ def _program_about(model: Operator, made: Program, difference: float) -> dict[st
 
 
 def _as_program(model: Operator, made: Program) -> float:
-    """The largest difference over a few times of noise, relative to the largest |u|."""
+    """The largest difference over a few times of noise, as of graphs."""
     f, ic = noise(model, min(model.frame.time.n, 40))
     with torch.no_grad():
         u = model(f, ic)
@@ -223,7 +228,7 @@ def _as_program(model: Operator, made: Program) -> float:
     for b in range(len(f)):
         run.start(() if ic is None else ic[b].numpy())
         found[b] = torch.stack([torch.from_numpy(np.asarray(run.step(one.numpy()))) for one in f[b]])
-    difference = float((found - u).abs().max() / u.abs().max().clamp_min(1e-300))
+    difference = output_difference(model, found, u)
     checked(model, difference, "its program of arrays")
     return difference
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tino.channels import split_channels
 from tino.errors import TinoError, in_short
 from tino.exporting.real import real_numbers
 from tino.frame import numbers
@@ -111,12 +112,38 @@ Run = Callable[[dict[str, Tensor]], Sequence[Tensor]]
 
 
 def compared(model: Operator, runs: Mapping[str, Run]) -> float:
-    """The largest difference between the graphs and the model itself, of each output over its own size.
+    """The largest difference between the graphs and the model itself, of each channel and each state over its own size.
 
     Three records of noise within the ranges seen in training: the start, then step by step from the model's own states.
     """
     with torch.no_grad():
-        return max((_difference(pairs) for pairs in zip(*_rows(model, runs), strict=True)), default=0.0)
+        columns = [zip(*pairs, strict=True) for pairs in zip(*_rows(model, runs), strict=True)]
+        u, *states = [tuple(torch.stack(list(times)) for times in one) for one in columns]
+    return max(output_difference(model, *u), *(difference(*one) for one in states), 0.0)
+
+
+def output_difference(model: Operator, found: Tensor, expected: Tensor) -> float:
+    """The largest difference of u (..., c x), in each channel over its largest distance from the offset.
+
+    An answer of 300 that varies by 1 is rounded like 300: one rounding of the offset is no difference.
+    """
+    channels = len(model.frame.output_channels)
+    offsets, rounding = model.frame.seen.output_offset or (0.0,) * channels, torch.finfo(expected.dtype).eps
+    one, other = (split_channels(u.double(), channels) for u in (found, expected))
+    return max(
+        difference(one[..., n, :] - offset, other[..., n, :] - offset, rounding * abs(offset))
+        for n, offset in enumerate(offsets)
+    )
+
+
+def difference(found: Tensor, expected: Tensor, rounding: float = 0.0) -> float:
+    """The largest, beyond rounding, over the largest |expected| unless that is zero; infinite with NaN on any side."""
+    if not bool((torch.isfinite(found) & torch.isfinite(expected)).all()):
+        return float("inf")
+    if not expected.numel():
+        return 0.0
+    worst, size = (float(one.abs().max()) for one in (found - expected, expected))
+    return max(0.0, worst - rounding) / (size or 1.0)
 
 
 def noise(model: Operator, times: int) -> tuple[Tensor, Tensor | None]:
@@ -132,12 +159,6 @@ def noise(model: Operator, times: int) -> tuple[Tensor, Tensor | None]:
 
     f = drawn(frame.input_size, frame.seen.inputs, RECORDS, times)
     return f, drawn(frame.state, frame.seen.states, RECORDS) if frame.state else None
-
-
-def _difference(pairs: Sequence[tuple[Tensor, Tensor]]) -> float:
-    size = max(float(expected.abs().max()) for _, expected in pairs)
-    worst = max(float((found - expected).abs().max()) for found, expected in pairs)
-    return worst / size if size else worst
 
 
 def _rows(model: Operator, runs: Mapping[str, Run]) -> Iterator[list[tuple[Tensor, Tensor]]]:
