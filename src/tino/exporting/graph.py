@@ -117,9 +117,11 @@ def compared(model: Operator, runs: Mapping[str, Run]) -> float:
     Three records of noise within the ranges seen in training: the start, then step by step from the model's own states.
     """
     with torch.no_grad():
-        columns = [zip(*pairs, strict=True) for pairs in zip(*_rows(model, runs), strict=True)]
-        u, *states = [tuple(torch.stack(list(times)) for times in one) for one in columns]
-    return max(output_difference(model, *u), *(difference(*one) for one in states), 0.0)
+        columns = list(zip(*_rows(model, runs), strict=True))
+    found = [torch.stack([one for one, _ in pairs]) for pairs in columns]
+    expected = [torch.stack([one for _, one in pairs]) for pairs in columns]
+    states = map(difference, found[1:], expected[1:])
+    return max(output_difference(model, found[0], expected[0]), *states, 0.0)
 
 
 def output_difference(model: Operator, found: Tensor, expected: Tensor) -> float:
