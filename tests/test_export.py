@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from test_finer import beyond
 from test_streaming import from_a_state
 from torch import Tensor
 
@@ -25,10 +26,12 @@ from tino.exporting.program import program
 from tino.frame import numbers
 from tino.models.equations import Equation
 from tino.models.family import Family
+from tino.models.flow import Flow
 from tino.models.fno import FnoBuilder
 from tino.models.fno_step import FnoStepBuilder
 from tino.models.learned import Learned
 from tino.models.unet import UnetBuilder
+from tino.parts.equation import EquationLaw
 
 pytestmark = pytest.mark.filterwarnings("ignore::tino.TinoWarning")
 SMALL: dict[type, dict[str, int]] = {
@@ -189,6 +192,34 @@ def test_onnx_gives_the_model_s_answers(name, exported_models, tmp_path, caplog)
             answer, *state = step.run(None, {"f": f[:b, i].numpy(), **clock, **inputs})
 
 
+def on_a_box(dimensions: int, finer: bool) -> tino.Operator:
+    """An equation with every term, and perhaps with waves beyond the samples."""
+    shape, generator = [4] * dimensions, torch.Generator().manual_seed(0)
+    f, u = (torch.randn(4, 6, 4**dimensions, generator=generator) for _ in range(2))
+    grid = tino.Periodic(1.0, tuple(shape))
+    data = tino.Dataset(f, u, tino.TimeGrid(0.0, 0.5, 6), grid, grid)
+    model = tino.build("equation", data, steps=1, degree=2)
+    assert isinstance(model, Flow)
+    if finer:
+        model.law = EquationLaw(beyond(shape, [2] * dimensions), 1.0, 0.1, 1, 2)
+    with torch.no_grad():
+        for p in model.law.parameters():
+            p.copy_(0.02 * torch.randn(p.shape, generator=generator, dtype=p.dtype))
+    return model.requires_grad_(False)
+
+
+@pytest.mark.parametrize("finer", [False, True])
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+def test_an_equation_is_exported_in_every_dimension(dimensions, finer, tmp_path):
+    """With waves that have no velocity among others, and waves that look alike on the samples."""
+    model = on_a_box(dimensions, finer)
+    done = tino.export(model, tmp_path / "model.pt2", "pt2")
+    assert done.difference <= 1e-13
+    if dimensions == 2 and finer:
+        pytest.importorskip("onnxruntime")
+        assert tino.export(model, tmp_path / "model.onnx").difference <= 1e-13
+
+
 def test_torch_s_own_format_holds_the_state_as_an_argument(exported_models, tmp_path):
     model = exported_models("polynomial")[0]
     done = tino.export(model, tmp_path / "model.pt2", "pt2")
@@ -208,13 +239,17 @@ def test_real_numbers_are_complex_ones():
     generator = torch.Generator().manual_seed(0)
     for shape in ((7,), (8,), (6, 5), (4, 6, 3)):
         u, axes = torch.randn(2, *shape, generator=generator, dtype=torch.float64), tuple(range(-len(shape), 0))
-        expected = torch.fft.rfftn(u, dim=axes, norm="forward")
+        for transform in (torch.fft.fftn, torch.fft.rfftn):
+            with real.real_numbers():
+                found = transform(u, dim=axes, norm="forward")
+            assert isinstance(found, real.Pair)
+            assert torch.allclose(torch.complex(found.real, found.imag), transform(u, dim=axes, norm="forward"))
         with real.real_numbers():
-            found = torch.fft.rfftn(u, dim=axes, norm="forward")
-            back = torch.fft.irfftn(found, list(shape), dim=axes, norm="forward")
-        assert isinstance(found, real.Pair)
-        assert torch.allclose(torch.complex(found.real, found.imag), expected)
-        assert torch.allclose(back, u)
+            whole, half = (one(u, dim=axes, norm="forward") for one in (torch.fft.fftn, torch.fft.rfftn))
+            back = torch.fft.ifftn(whole, dim=axes, norm="forward")
+            assert torch.allclose(torch.fft.irfftn(half, list(shape), dim=axes, norm="forward"), u)
+        assert torch.allclose(back.real, u)
+        assert torch.allclose(back.imag, 0 * u)
     a, b, x = (torch.randn(3, generator=generator, dtype=torch.float64) for _ in range(3))
 
     def formula() -> list:
@@ -222,6 +257,8 @@ def test_real_numbers_are_complex_ones():
         w = torch.tensor([1j, 2.0, -1j]).to(z)
         found = [z * w, x * z, z * x, 1j * x, x + z, z - x, x - z, 2 * z, z / 3, -z, z + 0j, x + 1j, torch.exp(z)]
         found += [torch.where(x > 0, z, w), torch.stack([z, w]), torch.cat([z, w]), torch.zeros_like(z), 1j * z]
+        places = torch.tensor([2, 0, 2])
+        found += [z.conj(), z.new_zeros(3).index_add(-1, places, z), z.new_zeros(3).index_copy(-1, places[:2], z[:2])]
         return [*found, torch.ones_like(z), z.sum(0), z[None, 1:].flatten()]
 
     expected = formula()

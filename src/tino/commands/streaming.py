@@ -94,7 +94,7 @@ class Export:
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """Run folder written by 'tino train', or a folder written by model.save."""
     format: Literal["onnx", "pt2", "numpy", "c"] = "onnx"
-    """onnx and pt2 (torch.export): nearly every model; numpy, c: steps of products, monomials and networks."""
+    """onnx and pt2 (torch.export): every model; numpy, c: steps of products, monomials and networks."""
     out: Path | None = None
     """File to write (RUN/model with the ending of the format if left out); the start of a step goes beside it."""
     json: bool = False

@@ -91,7 +91,7 @@ def place(path: Path, graph: Graph) -> Path:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without what the exporter says about packages that no model here needs."""
-    logs = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript")]
+    logs = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     before = [log.level for log in logs]
     try:
         for log in logs:

@@ -7,6 +7,7 @@ sines.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -85,11 +86,17 @@ class Pair:
         real = REAL[like] if isinstance(like, torch.dtype) else like.real
         return Pair(self.real.to(real), self.imag.to(real))
 
+    def conj(self) -> "Pair":
+        return Pair(self.real, -self.imag)
+
     def index_copy(self, dim: int, index: Tensor, source: "Pair") -> "Pair":
-        parts = ((self.real, source.real), (self.imag, source.imag))
-        return Pair(*(mine.index_copy(dim, index, theirs) for mine, theirs in parts))
+        return Pair(*(getattr(self, part).index_copy(dim, index, getattr(source, part)) for part in PARTS))
+
+    def index_add(self, dim: int, index: Tensor, source: "Pair") -> "Pair":
+        return Pair(*(getattr(self, part).index_add(dim, index, getattr(source, part)) for part in PARTS))
 
 
+PARTS = ("real", "imag")
 REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 ALIKE = {"flatten", "unflatten", "view", "new_zeros", "sum", "movedim", "expand"}
 
@@ -111,7 +118,7 @@ def _apply(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         return func(*args, **kwargs)
     if func in JOINED:
         pairs = [_pair(one) for one in args[0]]
-        return Pair(*(func([getattr(one, part) for one in pairs], *args[1:], **kwargs) for part in ("real", "imag")))
+        return Pair(*(func([getattr(one, part) for one in pairs], *args[1:], **kwargs) for part in PARTS))
     if func in OF_PAIRS:
         return OF_PAIRS[func](*args, **kwargs)
     raise NotImplementedError(f"{func} is not known of a pair of real tensors")
@@ -145,12 +152,12 @@ def _exp(v: Pair) -> Pair:
 
 def _where(condition: Tensor, one: Any, other: Any) -> Pair:
     one, other = _pair(one), _pair(other)
-    return Pair(*(torch.where(condition, getattr(one, part), getattr(other, part)) for part in ("real", "imag")))
+    return Pair(*(torch.where(condition, getattr(one, part), getattr(other, part)) for part in PARTS))
 
 
 def _tensor(data: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(data, list) and any(isinstance(one, complex) for one in data):
-        return Pair(*(torch.tensor([getattr(one, part) for one in data], **kwargs) for part in ("real", "imag")))
+        return Pair(*(torch.tensor([getattr(one, part) for one in data], **kwargs) for part in PARTS))
     return torch.tensor(data, *args, **kwargs)
 
 
@@ -177,10 +184,10 @@ def _turned(v: Pair, cos: Tensor, sin: Tensor, sign: int, dim: int) -> Pair:
     return Pair(found.real.movedim(-1, dim), found.imag.movedim(-1, dim))
 
 
-def _rfftn(u: Tensor, dim: Sequence[int], norm: str) -> Pair:
+def _fftn(u: Tensor, dim: Sequence[int], norm: str, half: bool = False) -> Pair:
     assert norm == "forward"
     n = u.shape[dim[-1]]
-    cos, sin = _dft(n, n // 2 + 1, n, u)
+    cos, sin = _dft(n, n // 2 + 1 if half else n, n, u)
     v = Pair(u @ cos, -(u @ sin))
     for axis in dim[:-1]:
         n = u.shape[axis]
@@ -188,11 +195,16 @@ def _rfftn(u: Tensor, dim: Sequence[int], norm: str) -> Pair:
     return v
 
 
-def _irfftn(v: Pair, points: Sequence[int], dim: Sequence[int], norm: str) -> Tensor:
+def _ifftn(v: Pair, dim: Sequence[int], norm: str) -> Pair:
     assert norm == "forward"
-    for axis, n in zip(dim[:-1], points[:-1], strict=True):
+    for axis in dim:
+        n = v.shape[axis]
         v = _turned(v, *_dft(n, n, 1, v.real), 1, axis)
-    n = points[-1]
+    return v
+
+
+def _irfftn(v: Pair, points: Sequence[int], dim: Sequence[int], norm: str) -> Tensor:
+    v, n = _ifftn(v, dim[:-1], norm), points[-1]
     k = torch.arange(n // 2 + 1)
     twice = torch.where((k > 0) & (2 * k != n), 2.0, 1.0).to(v.real)  # a wave also stands for its conjugate
     cos, sin = _dft(n, n // 2 + 1, 1, v.real)
@@ -204,7 +216,9 @@ MADE: dict[Any, Callable[..., Any]] = {  # what would give complex tensors, or n
     torch.complex: Pair,
     torch.view_as_complex: lambda v: Pair(v[..., 0], v[..., 1]),
     torch.view_as_real: lambda v: torch.stack([v.real, v.imag], -1),
-    torch.fft.rfftn: _rfftn,
+    torch.fft.fftn: _fftn,
+    torch.fft.ifftn: _ifftn,
+    torch.fft.rfftn: partial(_fftn, half=True),
     torch.fft.irfftn: _irfftn,
 }
 OPERATORS = ("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__")

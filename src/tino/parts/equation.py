@@ -50,7 +50,6 @@ class EquationLaw(Law):
             count = waves.sizes["waves"]
             self.start = nn.Parameter(torch.zeros(count, 2, dtype=torch.float64), requires_grad=False)
             self.shares = nn.Parameter(torch.zeros(count, dtype=torch.float64), requires_grad=False)
-        self._moved: tuple[object, Tensor, Fourier] | None = None
         self._found: tuple[object, list[bool]] | None = None
         self.own = None if network is None else nn.Parameter(own)  # what is learned of each λ_k: decay, frequency
         self.numbers = nn.Parameter(
@@ -165,11 +164,12 @@ class EquationLaw(Law):
 
     def _moving(self) -> tuple[Tensor, Fourier]:
         """The places of the waves that have a velocity, and these waves, with the points that their squares need."""
-        key = (self.waves.kept._version, self.waves.kept.device)
-        if self._moved is None or self._moved[0] != key:
+
+        def found() -> tuple[Tensor, Fourier]:
             chosen = (self.waves.kept[:, :2] != 0).any(1)
-            self._moved = (key, chosen.nonzero()[:, 0], self.waves.part(chosen, OVER))
-        return self._moved[1:]
+            return chosen.nonzero()[:, 0], self.waves.part(chosen, OVER)
+
+        return self.waves.once("moving", found)
 
     def right(self, v: Tensor, f: Tensor, numbers: Tensor, powers: dict[int, Tensor]) -> Tensor:
         """All but the linear part: b f̂ + Σ_q a_q D_q F̂_q + the network, (..., k)."""

@@ -1,7 +1,8 @@
 """Fourier coordinates of a field on a periodic box or, mirrored at its ends, on an interval."""
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from tino.grids import Grid, Interval, Periodic
 from tino.parts.part import Part
 
 MOST_POINTS = 2**24
+T = TypeVar("T")
 
 
 class Fourier(Part):
@@ -34,7 +36,7 @@ class Fourier(Part):
             raise TinoError("waves beyond the samples need a periodic box, not an interval")
         self.full = [2 * n - 2 for n in shape] if mirrored else list(shape)
         self.axes = tuple(range(-len(shape), 0))
-        self._known: dict[Any, Tensor] = {}  # by points
+        self._known: dict[Any, tuple[int, Any]] = {}  # the version of kept, and what follows from it
         self.register_buffer("kept", torch.zeros(waves, len(shape), dtype=torch.long))  # k along each axis
 
     @property
@@ -101,13 +103,14 @@ class Fourier(Part):
 
     def _folded(self, sign: int) -> Tensor:
         """Where the waves k, or -k, lie in the flattened spectrum of the samples."""
-        key = (sign, self.kept._version, self.kept.device)
-        if key not in self._known:
+
+        def found() -> Tensor:
             place = torch.zeros_like(self.kept[:, 0])
             for a, n in enumerate(self.sizes["shape"]):
                 place = place * n + (sign * self.kept[:, a]) % n
-            self._known[key] = place
-        return self._known[key]
+            return place
+
+        return self.once(sign, found)
 
     def further(self, u: Tensor, cut: float, over: float, highest: float) -> "Fourier":
         """The waves up to ``highest`` times the samples' own whose aliases in the fields u (n, x) are above ``cut``."""
@@ -155,14 +158,23 @@ class Fourier(Part):
 
     def _places(self, points: list[int]) -> Tensor:
         """Where the kept coefficients lie in a flattened half spectrum of so many points."""
-        key = (tuple(points), self.kept._version, self.kept.device)
-        if key not in self._known:
+
+        def found() -> Tensor:
             place = torch.zeros_like(self.kept[:, 0])
             for a, n in enumerate(points):
                 last = a == len(points) - 1
                 place = place * (n // 2 + 1 if last else n) + (self.kept[:, a] if last else self.kept[:, a] % n)
-            self._known[key] = place
-        return self._known[key]
+            return place
+
+        return self.once(tuple(points), found)
+
+    def once(self, name: Any, found: Callable[[], T]) -> T:
+        """What follows from the kept waves, computed once; a graph that is traced takes what is known."""
+        key, version = (name, self.kept.device), self.kept._version
+        held = self._known.get(key)
+        if held is None or (held[0] != version and not torch.compiler.is_exporting()):
+            held = self._known[key] = (version, found())
+        return held[1]
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:  # pyright: ignore
         """Wavenumbers from a file must lie on the grid."""
