@@ -369,6 +369,18 @@ def test_the_command_writes_beside_the_model(exported_models, tmp_path, capsys):
     assert capsys.readouterr().err.endswith("x.txt, expected a name that ends in .npz\n")
 
 
+def test_the_card_of_a_run_goes_with_its_export(tmp_path, capsys, own_cache):
+    folder, out = tmp_path / "run", tmp_path / "out" / "motor.npz"
+    assert run(["train", "duffing", "linear", "--train", "24", "--test", "2", "--n-t", "40", "--out", str(folder)]) == 0
+    capsys.readouterr()
+    assert run(["export", str(folder), "--format", "numpy", "--out", str(out), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["files"]
+    assert told == [str(out.with_name(name)) for name in ("motor.npz", "tino_runner.py", "motor.md")]
+    text = out.with_suffix(".md").read_text(encoding="utf-8")
+    assert text.startswith("# linear on duffing")
+    assert "24 for training, 2 for the test" in text
+
+
 def test_a_missing_package_is_named(exported_models, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxscript", None)
     with pytest.raises(tino.TinoError, match=r"ONNX needs the package onnxscript: pip install 'tino\[onnx\]'"):

@@ -89,7 +89,7 @@ class StreamLines:
 
 @dataclass(frozen=True)
 class Export:
-    """Write a trained model for other programs, and check it against the model itself."""
+    """Write a trained model for other programs, check it against the model itself, and put a run's card beside it."""
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """Run folder written by 'tino train', or a folder written by model.save."""
@@ -97,17 +97,23 @@ class Export:
     """onnx and pt2 (torch.export): every model; numpy, c: steps of products, monomials and networks."""
     out: Path | None = None
     """File to write (RUN/model with the ending of the format if left out); the start of a step goes beside it."""
+    cache: Path | None = None
+    """Folder of the generated datasets, which the card reads."""
     json: bool = False
     """Print JSON for scripts."""
 
     def run(self) -> None:
         from tino.exporting import export
+        from tino.report.card import card_text
+        from tino.runs import read_run
 
         ending = {"numpy": ".npz"}.get(self.format, f".{self.format}")
         path = self.out or self.run_folder / f"model{ending}"
         if path.suffix != ending:
             raise TinoError(f"--out is {path}, expected a name that ends in {ending}")
-        done = export(_model(self.run_folder), path, self.format)
+        is_run = (self.run_folder / "config.json").exists()
+        card = card_text(read_run(self.run_folder), self.cache) if is_run else ""
+        done = export(_model(self.run_folder), path, self.format, card)
         if self.json:
             files = [str(file) for file in done.files]
             return print_json({"files": files, "difference": done.difference, "tolerance": done.tolerance})

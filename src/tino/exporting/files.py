@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,11 @@ class Exported:
     tolerance: float
 
 
-def export(model: Operator, path: str | Path, format: str = "onnx") -> Exported:
+def export(model: Operator, path: str | Path, format: str = "onnx", card: str = "") -> Exported:
     """Write a model as ``onnx``, ``pt2``, ``numpy`` or ``c``; an error, and no file, if its answers differ.
 
-    A causal model becomes one step with its state as inputs and outputs, and its start; others the whole record.
+    A causal model becomes one step with its state as inputs and outputs, and its start; others the whole record. A
+    ``card`` is Markdown to be written beside it, such as ``tino.report.card.card_text`` of its run.
     """
     if not isinstance(model, Operator):
         raise TinoError(f"the model is {shown(model)}, expected one that tino.build or tino.load returns")
@@ -51,7 +52,11 @@ def export(model: Operator, path: str | Path, format: str = "onnx") -> Exported:
         raise TinoError(
             f"the model is {str(own).removeprefix('torch.')}, expected float32 or float64: use model.float()"
         )
-    return FORMATS[format](model, Path(path))
+    done = FORMATS[format](model, Path(path))
+    if not card:
+        return done
+    write_text(beside := Path(path).with_suffix(".md"), card)
+    return replace(done, files=(*done.files, beside))
 
 
 def about(model: Operator, difference: float) -> dict[str, Any]:
