@@ -3,6 +3,7 @@
 import ctypes
 import json
 import logging
+import os
 import shutil
 import subprocess
 import sys
@@ -311,16 +312,17 @@ def test_the_runner_needs_only_numpy(exported_models, tmp_path):
     assert len([line for line in Path(runner.__file__).read_text().splitlines() if line.strip()]) < 60
 
 
-@pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+@pytest.mark.skipif(COMPILER is None and not os.environ.get("CI"), reason="there is no C compiler")
 @pytest.mark.parametrize("name", NATURAL)
 def test_c_gives_the_model_s_answers(name, exported_models, tmp_path):
+    assert COMPILER is not None, "CI needs a C compiler"
     for k, model in enumerate(programs(name, exported_models)):
         done = tino.export(model, tmp_path / f"model_{k}.c", "c")
         assert [file.suffix for file in done.files] == [".h", ".c"]
         library, source = tmp_path / f"model_{k}.so", done.files[1]
         flags = ["-O2", "-Wall", "-Wextra", "-pedantic", "-Werror", "-shared", "-fPIC"]
         built = subprocess.run(
-            [str(COMPILER), *flags, "-o", library, source, "-lm"], capture_output=True, text=True, check=False
+            [COMPILER, *flags, "-o", library, source, "-lm"], capture_output=True, text=True, check=False
         )
         assert built.returncode == 0, built.stderr
         code = ctypes.CDLL(str(library))
