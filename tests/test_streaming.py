@@ -318,6 +318,21 @@ def test_derivatives_refuse_what_is_not_one_record(oscillator):
         tino.linearise(oscillator, tino.Stream(oscillator, records=2).state, torch.ones(1))
     with pytest.raises(tino.TinoError, match=r"f has shape \(2,\), expected \(1,\)"):
         tino.linearise(oscillator, tino.Stream(oscillator).state, torch.ones(2))
+    with pytest.raises(tino.TinoError, match="f has NaN or infinite numbers"):
+        tino.linearise(oscillator, tino.Stream(oscillator).state, torch.tensor([float("inf")]))
+    don = tino.build("don", from_a_state())
+    with pytest.raises(tino.TinoError, match="don has no step to linearise: it is not causal"):
+        tino.linearise(don, tino.Stream(oscillator).state, torch.ones(10))
+
+
+def test_the_first_step_of_a_flow_is_its_start(oscillator):
+    """u_0 is the start, whatever f_0 is; the states stay, the input is kept."""
+    a, b, c, d = tino.linearise(oscillator, tino.Stream(oscillator).state, torch.zeros(1))
+    law = oscillator.law
+    assert a.tolist() == [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]]
+    assert close(b[:, 0], torch.stack([*torch.zeros(3).double(), law.to_input[0, 0]]))
+    assert close(c[0], torch.stack([torch.zeros(()).double(), law.to_output[0, 0], *torch.zeros(2).double()]))
+    assert not d.any()
 
 
 # -- the command -----------------------------------------------------------------------------------------------

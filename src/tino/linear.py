@@ -31,14 +31,21 @@ class Linearised(NamedTuple):
 
 
 def linearise(model: Operator, state: State, f: Tensor) -> Linearised:
-    """The derivatives of ``model.step(state, f)`` at a state of one record and an input (m,), by torch.func."""
+    """The derivatives of the next step, at a state of one record and an input (m,), by torch.func.
+
+    Before the first input that is the first step: a flow answers it with its start.
+    """
     if not isinstance(model, Operator):
         raise TinoError(f"the model is {shown(model)}, expected one that tino.build or tino.load returns")
+    if not model.properties.causal:
+        raise TinoError(f"{model.frame.model} has no step to linearise: it is not causal")
     check_tensor(f, "f")
     if not isinstance(state, State) or len(as_vector(state.memory)) != 1:
         raise TinoError("linearise takes the State of one record, such as stream.state or that of model.start")
     if f.numel() != model.frame.input_size:
         raise TinoError(f"f has shape {tuple(f.shape)}, expected ({model.frame.input_size},)")
+    if not bool(torch.isfinite(f).all()):
+        raise TinoError("f has NaN or infinite numbers: leave them out or fill the gap")
     s, f = as_vector(state.memory)[0], f.detach().to(numbers(model, f)).flatten()
     (a, b), (c, d) = torch.func.jacrev(_flat_step(model, state), (0, 1), chunk_size=1)(s.detach(), f)
     return Linearised(*(one.detach() for one in (a, b, c, d)))
@@ -48,7 +55,8 @@ def _flat_step(model: Operator, state: State) -> Callable[[Tensor, Tensor], tupl
     """(s (S,), f (m,)) -> (s' (S,), u (x,))."""
 
     def step(s: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
-        memory, u = model._step(from_vector(state.memory, s[None]), f[None], state.i)
+        memory = from_vector(state.memory, s[None])
+        memory, u = model._step(memory, f[None], state.i) if state.i else model._first(memory, f[None])
         return as_vector(memory)[0], model.with_offset(u)[0]
 
     return step
