@@ -312,6 +312,31 @@ def test_the_runner_needs_only_numpy(exported_models, tmp_path):
     assert len([line for line in Path(runner.__file__).read_text().splitlines() if line.strip()]) < 60
 
 
+def test_the_runner_refuses_what_makes_no_sense(exported_models, tmp_path):
+    """In one line, and its state stays as it was."""
+    model = next(one for one in programs("tino", exported_models) if one.frame.state)
+    tino.export(model, tmp_path / "model.npz", "numpy")
+    m, f, ic = runner.Runner(tmp_path / "model.npz"), *(one[0].numpy() for one in noise(model, 2) if one is not None)
+    with pytest.raises(ValueError, match=r"^this model takes an initial state of 10 numbers: call start\(ic\) first$"):
+        m.step(f[0])
+    with pytest.raises(ValueError, match=r"^ic has shape \(0,\), expected \(10,\) without NaN and infinity$"):
+        m.start()
+    m.start(ic)
+    m.step(f[0])
+    for wrong in (f[0, :9], f[:1], f[0] * np.nan, 1.0):
+        with pytest.raises(ValueError, match=r"^f has shape \(.*\), expected \(10,\) without NaN and infinity$"):
+            m.step(wrong)
+    u = m.step(f[1])
+    m.start(ic)
+    assert (np.stack([m.step(one) for one in f])[1] == u).all()
+
+
+def test_a_linear_law_is_one_product(exported_models):
+    arrays = program(exported_models("linear")[0]).arrays
+    assert "linear" in arrays
+    assert not {"read", "index", "weights"} & set(arrays)
+
+
 @pytest.mark.skipif(COMPILER is None and not os.environ.get("CI"), reason="there is no C compiler")
 @pytest.mark.parametrize("name", NATURAL)
 def test_c_gives_the_model_s_answers(name, exported_models, tmp_path):

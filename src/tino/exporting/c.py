@@ -94,6 +94,10 @@ void {name}_step({name}_state *s, const real *f, real *u) {{
 }}
 """
 
+LINEAR = """\
+    read_past(s, STATES, w_linear, c);
+"""
+
 PRODUCTS = """\
     real v[FACTORS];
     read_past(s, FACTORS, w_read, v);
@@ -138,23 +142,20 @@ def sources(name: str, made: Program, about: dict[str, Any]) -> tuple[str, str]:
     double = a["bias"].dtype == np.float64
     net = a["net_read"].shape[1] if made.layers else 0
     widths = [net, *(a[f"gate_{n}"].shape[1] for n in range(made.layers))]
+    factors, (terms, degree) = (a["read"].shape[1], a["index"].shape) if "read" in a else (0, (0, 0))
     sizes = {
         **{"inputs": len(a["to_input"]), "outputs": len(a["bias"]), "initial": len(a["ic_state"]), "lags": made.lags},
-        **{"window_": made.window, "J": len(a["rest"]), "r": a["to_input"].shape[1], "factors": a["read"].shape[1]},
-        **{"terms": len(a["index"]), "degree": a["index"].shape[1], "width": max(widths), "net": net},
+        **{"window_": made.window, "J": len(a["rest"]), "r": a["to_input"].shape[1], "factors": factors},
+        **{"terms": terms, "degree": degree, "width": max(widths), "net": net},
     }
     shared = {"name": name, "guard": name.upper(), "real": "double" if double else "float"}
     state = {"states": max(1, made.lags * sizes["J"]), "window": made.window * sizes["r"], "held": max(1, net)}
     told = json.dumps(about, indent=2).replace("*/", "* /")
     header = HEADER.format(**shared, **sizes, **state, about=told)
-    body = (PRODUCTS if sizes["terms"] else "") + _network(made, double)
-    arrays = "\n".join(_array(key, one, double) for key, one in a.items() if _used(key, made))
+    body = (LINEAR if "linear" in a else "") + (PRODUCTS if terms else "") + _network(made, double)
+    arrays = "\n".join(_array(key, one, double) for key, one in a.items())
     starts = int(made.starts)
     return header, SOURCE.format(**shared, **sizes, arrays=arrays, body=body.rstrip(), starts=starts)
-
-
-def _used(key: str, made: Program) -> bool:
-    return len(made.arrays["index"]) > 0 or key not in ("read", "index", "weights")
 
 
 def _network(made: Program, double: bool) -> str:

@@ -2,10 +2,11 @@
 
 With s the last states and w the last inputs z = f P, oldest first, a step is
 
-    c = Σ_q W_q Π_k v_{index_qk} + V N(h),    v = [1, s, w] R,    h = [1, s, w] H + (what ic adds),    u = c O + o
+    c = [1, s, w] L + Σ_q W_q Π_k v_{index_qk} + V N(h),    v = [1, s, w] R,    h = [1, s, w] H + (what ic adds),
+    u = c O + o
 
-where each layer of N is gelu(h G + g), with a factor gelu(h G + g) (1 + h F + b). Where there are no past states, the
-step is that of the delay family; where there is no network, that of a law in coefficients.
+where each layer of N is gelu(h G + g), with a factor gelu(h G + g) (1 + h F + b). A step of the delay family is V N(h)
+and has no past states, one of a law in coefficients has no network; terms that a step lacks have no arrays.
 """
 
 from collections.abc import Callable
@@ -82,9 +83,8 @@ def _of_flow(model: Flow, law: CoefficientLaw | CorrectedLaw) -> Program:
     if base.sizes["level"]:
         raise _refused(model, "its coefficients follow the level of the excitation")
     sizes, k, own = base.sizes, model.frame.state, numbers(model)
-    linear = [[n] for n in range(1, base.linear - int(sizes["constant"]) + 1)] + [[0]] * int(sizes["constant"])
-    width = base.index.shape[1] if len(base.index) else 1
-    index = torch.tensor([[*term, *[0] * (width - 1)] for term in linear], dtype=torch.long)
+    read, constant = _read(base), int(sizes["constant"])
+    order = [*range(1, read.shape[1]), *[0] * constant]  # of the linear terms
 
     def start(ic: Tensor) -> Tensor:
         centred = model.centred(ic) if k else None
@@ -94,15 +94,15 @@ def _of_flow(model: Flow, law: CoefficientLaw | CorrectedLaw) -> Program:
     to_output, bias = _affine(lambda c: model.with_offset(law.output(c)), sizes["states"], own)
     arrays = {
         "to_input": base.to_input,
-        "read": _read(base),
-        "index": torch.cat([index, base.index]) if len(base.index) else index,
-        "weights": base.weights,
+        "linear": read[:, order] @ base.weights[: base.linear],
         "to_output": to_output,
         "bias": bias,
         "rest": rest,
         "ic_state": ic_state,
         "ic_net": own.new_zeros(k, 0),
     }
+    if len(base.index):
+        arrays |= {"read": read, "index": base.index, "weights": base.weights[base.linear :]}
     layers = 0
     if isinstance(law, CorrectedLaw):
         layers = len(law.gates)
@@ -172,9 +172,6 @@ def _of_delay(model: Separable, mixer: DelayMixer) -> Program:
         constant = constant + added
     arrays = {
         "to_input": to_input,
-        "read": own.new_zeros(1 + len(weights) + len(unread), 1),
-        "index": torch.zeros(0, 1, dtype=torch.long),
-        "weights": own.new_zeros(0, modes),
         "net_read": torch.cat([constant[None], weights, unread]),
         "last": linear[-1].weight.T,
         "last_bias": linear[-1].bias,
