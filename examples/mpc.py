@@ -58,7 +58,7 @@ def planned(model: tino.Operator, state: tino.State, plan: Tensor, before: Tenso
     """Better forces for the next samples: one Gauss-Newton step on the error and on the changes of the force."""
 
     def ahead(f: Tensor) -> Tensor:
-        return model._run(state.memory, f[None, :, None], state.i)[1][0, :, 0]
+        return model.run(state, f[None, :, None])[1][0, :, 0]
 
     error, change = ahead(plan) - path, torch.diff(plan, prepend=before[None])
     to_change = torch.eye(len(plan), dtype=plan.dtype) - torch.diag(torch.ones(len(plan) - 1, dtype=plan.dtype), -1)
@@ -80,13 +80,12 @@ def main(samples: int = 200, seconds: float = 20.0, picture: Path | None = None)
     f, u = torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.float64)
     plan = torch.zeros(HORIZON, dtype=torch.float64)
     for i in range(1, n):
-        memory = model.observe(f[None, -9:, None], u[None, -9:, None])  # what was measured is the model's memory
-        state = tino.State(i, tuple(part[:, -1] for part in memory))
+        state = model.synchronise(f[None, :, None], u[None, :, None])  # what was measured is the model's memory
         plan = planned(model, state, torch.cat([plan[1:], plan[-1:]]), f[-1], path[i : i + HORIZON])
         y = simulate(y, f[-1], plan[0])
         f, u = torch.cat([f, plan[:1]]), torch.cat([u, y[:1]])
     error = float((u - path[:n]).square().mean().sqrt() / path[:n].square().mean().sqrt())
-    print(f"the output follows the path with a relative error of {error:.1%}")
+    print(f"the output follows the path with a relative error of {error:.2g}")
     if picture is not None:
         draw(t[:n], path[:n], u, f, picture)
     return error
