@@ -2,6 +2,8 @@
 
 import io
 import json
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -367,16 +369,99 @@ def test_lines_are_answered_one_by_one(folder, oscillator, monkeypatch, capsys, 
     assert [float(line) for line in first + then] == u.tolist()
 
 
-def test_a_bad_line_is_named(folder, monkeypatch, capsys):
-    expected = 'tino: line 2: it is "x 1", expected numbers separated by commas or spaces\n'
-    lines, told = answers(folder, "1\nx 1\n2\n", monkeypatch, capsys, status=1)
-    assert (len(lines), told) == (1, expected)
-    lines, told = answers(folder, "1\nx 1\n2\n", monkeypatch, capsys, "--skip-bad")
-    assert (len(lines), told) == (2, expected)
-    for bad in ("1,2", "nan", "[[1]]", "[true]", "[", "1,,"):
-        lines, told = answers(folder, f"1\n{bad}\n", monkeypatch, capsys, status=1)
-        assert told.startswith("tino: line 2: "), bad
-        assert told.count("\n") == 1, bad
+BAD = {
+    "x 1": 'the line is "x 1", expected numbers separated by commas or spaces',
+    "1,2": "it has 2 numbers, expected 1 (f)",
+    "[]": "it has 0 numbers, expected 1 (f)",
+    "nan": "it has nan, expected finite numbers of at most 1.8e+308",
+    "1e999": "it has inf, expected finite numbers of at most 1.8e+308",
+    "[[1]]": 'the line is "[[1]]", expected',
+    "[true]": 'the line is "[true]", expected',
+    "[": 'the line is "[", expected',
+    "1,,": 'the line is "1,,", expected',
+    "f": 'the line is "f", expected',
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_bad_line_is_named(bad, folder, monkeypatch, capsys):
+    lines, told = answers(folder, f"1\n{bad}\n2\n", monkeypatch, capsys, status=1)
+    assert told.startswith(f"tino: line 2: {BAD[bad]}")
+    assert (len(lines), told.count("\n")) == (1, 1)
+    without, _ = answers(folder, "1\n2\n", monkeypatch, capsys)
+    assert answers(folder, f"1\n{bad}\n2\n", monkeypatch, capsys, "--skip-bad") == (without, told)
+
+
+def test_the_first_line_with_text_may_be_a_header(folder, monkeypatch, capsys):
+    assert answers(folder, "\ufeff1\n", monkeypatch, capsys) == (["0.0"], "")
+    assert answers(folder, '\ufeff"f"\n1\n', monkeypatch, capsys) == (["u", "0.0"], "")
+    assert answers(folder, "\n \nf\n1\n", monkeypatch, capsys) == (["u", "0.0"], "")
+    note = "tino: note: the columns are force, read as the model's f\n"
+    assert answers(folder, "force\n1\n1\n", monkeypatch, capsys)[1] == note
+    told = "tino: line 2: the header has 2 names, expected 1 (f)\n"
+    assert answers(folder, "\nt,f\n1\n", monkeypatch, capsys, status=1) == ([], told)
+    assert answers(folder, "\nt,f\n1\n", monkeypatch, capsys, "--skip-bad") == (["0.0"], told)
+
+
+def test_inputs_far_outside_the_training_are_told_once(folder, monkeypatch, capsys):
+    _, told = answers(folder, "1\n200\n-1\n300\n", monkeypatch, capsys)
+    assert told == "tino: note: line 2: f reaches 200, 2.83 in training: expect larger errors there\n"
+
+
+def test_a_model_that_diverges_leaves_the_saved_state(folder, monkeypatch, capsys, tmp_path):
+    state = tmp_path / "state"
+    keep = ("--state", str(state))
+    answers(folder, "1\n", monkeypatch, capsys, *keep)
+    before = state.read_bytes()
+    lines, told = answers(folder, "1e308\n" * 20, monkeypatch, capsys, *keep, status=1)
+    said = f"line {len(lines) + 1}: the model has diverged, its answer is not finite; its state is not saved"
+    assert told.splitlines()[1:] == [f"tino: {said}"]
+    assert state.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [(".", "a folder, expected a file"), ("model/model.json/state", "cannot write into .*: Not a directory")],
+)
+def test_a_state_that_cannot_be_written_is_refused_before_the_first_line(where, why, folder, monkeypatch, capsys):
+    lines, told = answers(folder, "1\n", monkeypatch, capsys, "--state", str(folder.parent / where), status=1)
+    assert lines == []
+    assert re.fullmatch(f"tino: .*{why}\n", told)
+
+
+def test_a_missing_initial_state_is_asked_for_as_an_option(monkeypatch, capsys, tmp_path):
+    tino.build("pod-tino", from_a_state()).save(tmp_path / "model")
+    _, told = answers(tmp_path / "model", "", monkeypatch, capsys, status=1)
+    assert told == "tino: pod-tino takes an initial state of 10 numbers: give it with --ic\n"
+
+
+def opened(folder: Path, *options: str) -> subprocess.Popen[bytes]:
+    command, pipe = [sys.executable, "-m", "tino", "stream", str(folder), *options], subprocess.PIPE
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}
+    return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def test_sigterm_ends_a_stream_and_its_state_is_kept(folder, oscillator, tmp_path):
+    with opened(folder, "--state", str(tmp_path / "state")) as asked:
+        assert asked.stdin
+        assert asked.stdout
+        asked.stdin.write(b"1\n0.5\n")
+        asked.stdin.flush()
+        for _ in range(2):
+            asked.stdout.readline()
+        asked.terminate()
+        assert asked.wait(60) == 0
+        assert asked.stderr
+        assert asked.stderr.read() == b""
+    assert tino.Stream.load(tmp_path / "state", oscillator).state.i == 2
+
+
+def test_bytes_that_are_no_text_are_a_bad_line(folder):
+    with opened(folder, "--skip-bad") as asked:
+        lines, told = asked.communicate(b"1\n\xff\xfe\n2\n", 60)
+    assert len(lines.splitlines()) == 2
+    assert told.startswith(b"tino: line 2: the line is ")
+    assert told.count(b"\n") == 1
 
 
 def test_a_closed_pipe_ends_it_cleanly(folder):

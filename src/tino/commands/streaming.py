@@ -3,7 +3,9 @@
 import json
 import math
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,11 +13,13 @@ from tyro.conf import Positional, arg
 
 from tino.commands.printing import print_json, say
 from tino.errors import TinoError, in_short
-from tino.files import parse_json
+from tino.files import check_writable, parse_json
 from tino.progress import StandardError
 from tino.text import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tino.channels import Channels
     from tino.operator import Operator
     from tino.streaming import Stream
@@ -26,7 +30,7 @@ class StreamLines:
     """Answer each line of numbers on standard input with a line of numbers on standard output, at once.
 
     A line is one input: its numbers separated by commas or spaces, or a JSON array; the answer has the same form. A
-    first line without numbers is a header, and is answered with one.
+    first line of names is a header, and is answered with one. Ctrl-C and SIGTERM end the stream.
     """
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
@@ -41,50 +45,74 @@ class StreamLines:
     """Answer with JSON arrays, whatever the form of the input."""
 
     def run(self) -> None:
+        from tino.training.signals import like_ctrl_c
+
+        if self.state is not None:
+            _check_file(self.state)
+        stream = self._started(_model(self.run_folder))
+        with ExitStack() as at_the_end:
+            if self.state is not None:
+                at_the_end.callback(stream.save, self.state)
+            try:
+                with like_ctrl_c():
+                    self._answer(stream)
+            except KeyboardInterrupt:  # the usual end of a stream
+                pass
+            except Diverged:
+                at_the_end.pop_all()  # an earlier state is worth more than this one
+                raise
+
+    def _started(self, model: "Operator") -> "Stream":
         from tino.streaming import Stream
 
-        model = _model(self.run_folder)
-        if self.state is not None and self.state.exists():
-            if self.ic is not None:
-                raise TinoError(f"--ic has no effect: the stream goes on from {self.state}")
-            stream = Stream.load(self.state, model)
-            if stream.records is not None:
-                raise TinoError(f"{self.state} holds {stream.records} records, the command streams one")
-        else:
-            stream = Stream(model, None if self.ic is None else _numbers(self.ic, "--ic"))
-        try:
-            self._answer(stream)
-        except KeyboardInterrupt:  # the usual end of a stream
-            pass
-        finally:
-            if self.state is not None:
-                stream.save(self.state)
+        if self.state is None or not self.state.exists():
+            if self.ic is None and model.frame.state:
+                count = model.frame.state
+                raise TinoError(f"{model.frame.model} takes an initial state of {count} numbers: give it with --ic")
+            return Stream(model, None if self.ic is None else _numbers(self.ic, "--ic"))
+        if self.ic is not None:
+            raise TinoError(f"--ic has no effect: the stream goes on from {self.state}")
+        stream = Stream.load(self.state, model)
+        if stream.records is not None:
+            raise TinoError(f"{self.state} holds {stream.records} records, the command streams one")
+        return stream
 
     def _answer(self, stream: "Stream") -> None:
-        frame = stream.model.frame
+        first, reader = True, LineReader(stream.model)
+        if isinstance(sys.stdin, TextIOWrapper):
+            sys.stdin.reconfigure(errors="replace")  # bytes that are no text make a bad line
         for number, line in enumerate(sys.stdin, 1):
-            text = line.strip()
+            text = line.strip().removeprefix("\ufeff").strip()  # some programs begin a file with this mark
             if not text:
                 continue
+            header, first = _header(text) if first else [], False
             try:
-                if number == 1 and (names := _header(text)):
-                    _check_names(names, frame.input_channels)
+                if header:
+                    reader.check_header(header)
                     if not self.json:
-                        print(_separator(text).join(_columns(frame.output_channels, frame.outputs.size)), flush=True)
+                        self._print(reader.answers, text)
                     continue
-                u = stream.push(_numbers(text, "it"))
+                u = stream.push(f := reader.inputs(text))
             except TinoError as error:
                 told = f"line {number}: {error}"
                 if not self.skip_bad:
                     raise TinoError(told) from error
-                print(f"tino: {visible(told)}", file=StandardError(), flush=True)
+                _tell(told)
                 continue
             if not all(map(math.isfinite, u)):
-                raise TinoError(f"line {number}: the model's answer is not finite, it has diverged")
-            answer = (
-                f"[{', '.join(map(str, u))}]" if self.json or text[0] == "[" else _separator(text).join(map(str, u))
-            )
-            print(answer, flush=True)
+                lost = "" if self.state is None else "; its state is not saved"
+                raise Diverged(f"line {number}: the model has diverged, its answer is not finite{lost}")
+            self._print(map(str, u), text)
+            reader.note_if_far(f, number)
+
+    def _print(self, parts: "Iterable[str]", text: str) -> None:
+        """In the form of the line that is answered."""
+        in_json = self.json or text[0] == "["
+        print(f"[{', '.join(parts)}]" if in_json else ("," if "," in text else " ").join(parts), flush=True)
+
+
+class Diverged(TinoError):
+    """The model's answer is not finite."""
 
 
 @dataclass(frozen=True)
@@ -147,10 +175,6 @@ def _parts(text: str) -> list[str]:
     return text.split(",") if "," in text else text.split()
 
 
-def _separator(text: str) -> str:
-    return "," if "," in text else " "
-
-
 def _header(text: str) -> list[str]:
     """The names in a first line that holds no number at all; else nothing."""
     parts = [part.strip().strip('"') for part in _parts(text)]
@@ -163,13 +187,62 @@ def _header(text: str) -> list[str]:
     return [] if text[0] == "[" else parts
 
 
-def _check_names(names: list[str], channels: "Channels") -> None:
-    known = [channel.name for channel in channels]
-    if names != known and sorted(names) == sorted(known):
-        order = ", ".join(known)
-        raise TinoError(f"the columns are {', '.join(names)}; the model was built for this order: {order}")
-
-
 def _columns(channels: "Channels", points: int) -> list[str]:
-    """A name for each number of an answer."""
+    """A name for each number of an input or an answer."""
     return [c.name if points == 1 else f"{c.name} {n}" for c in channels for n in range(points)]
+
+
+class LineReader:
+    """What a model expects of the lines of a stream, with the names of its columns."""
+
+    def __init__(self, model: "Operator") -> None:
+        import torch
+
+        from tino.frame import numbers
+
+        self.frame, self.told = model.frame, not model.frame.seen.inputs
+        self.columns = _columns(self.frame.input_channels, self.frame.inputs.size)
+        self.answers = _columns(self.frame.output_channels, self.frame.outputs.size)
+        self.largest = torch.finfo(numbers(model).dtype).max
+
+    def check_header(self, names: list[str]) -> None:
+        """An error if they cannot be the columns, a note if they are called otherwise."""
+        given, known = (in_short(", ".join(one), 60) for one in (names, self.columns))
+        if len(names) != len(self.columns):
+            raise TinoError(f"the header has {len(names)} names, expected {len(self.columns)} ({known})")
+        if names != self.columns and sorted(names) == sorted(self.columns):
+            raise TinoError(f"the columns are {given}; the model was built for this order: {known}")
+        if names != self.columns:
+            _tell(f"note: the columns are {given}, read as the model's {known}")
+
+    def inputs(self, text: str) -> list[float]:
+        """The numbers of a line, one for each column."""
+        found, count = _numbers(text, "the line"), len(self.columns)
+        if len(found) != count:
+            known = in_short(", ".join(self.columns), 60)
+            raise TinoError(f"it has {len(found)} number{'s' * (len(found) != 1)}, expected {count} ({known})")
+        for one in found:
+            if not abs(one) <= self.largest:
+                raise TinoError(f"it has {one:g}, expected finite numbers of at most {self.largest:.2g}")
+        return found
+
+    def note_if_far(self, f: list[float], number: int) -> None:
+        """Tell once of a line far outside the inputs of the training."""
+        import torch
+
+        if self.told:
+            return
+        if far := self.frame.seen.far_outside(self.frame, torch.tensor(f, dtype=torch.float64), None):
+            self.told = True
+            _tell(f"note: line {number}: {far}: expect larger errors there")
+
+
+def _check_file(state: Path) -> None:
+    """That it can be written at the end."""
+    if state.is_dir():
+        raise TinoError(f"--state is {state}, a folder, expected a file")
+    check_writable(state.parent)
+
+
+def _tell(text: str) -> None:
+    print(f"tino: {visible(text)}", file=StandardError(), flush=True)
