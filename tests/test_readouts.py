@@ -107,6 +107,66 @@ def test_about_another_point_the_slope_is_another(bent):
     assert found.at == "force = 0.05, heat = 0"
 
 
+class Slow(Bent):
+    """u_i = 0.97 u_{i-1} - 0.05 u_{i-1}² + f_i."""
+
+    a, b, q = 0.97, 0.0, -0.05
+    gains = ((1.0, 0.0), (0.0, 1.0))
+
+
+class Slower(Slow):
+    a, q = 0.9999, -1e-5
+
+
+class Creeping(Bent):
+    """u_i = f_i - f_{i-1} + s_i / 10000, s_i = 0.98 s_{i-1} + f_i: the small, slow part is all of the static gain."""
+
+    def _step(self, memory: Any, f_i: Tensor, i: int | Tensor) -> tuple[Any, Tensor]:
+        slow, before = memory
+        slow = 0.98 * slow + f_i
+        return (slow, f_i), f_i - before + 1e-4 * slow
+
+
+def test_a_slow_model_gets_more_time_to_settle():
+    """u* = 0.97 u* - 0.05 u*² + f*, which one record does not reach."""
+    slow, root = Slow(Frame.of("slow", signals())), math.sqrt(0.03**2 + 4 * 0.05 * 0.01)
+    found = tino.impulse_response(slow, point=(0.01, 0.0))
+    assert float(found.gain[0, 0]) == pytest.approx(1 / root, rel=1e-6)
+    assert found.drift < 1e-4
+    kernel = tino.second_order_kernel(slow, 2, point=(0.01, 0.0))[..., 0]
+    assert kernel.flatten().tolist() == pytest.approx([0, 0, 0, Slow.q], rel=1e-6)
+    pole = 1 - root
+    gains = [1 / (1 - pole * np.exp(-1j * w * DT)) for w in (0.1, 0.2, 0.3)]
+    expected = Slow.q * np.exp(-0.3j * DT) * np.prod(gains)
+    pair = torch.tensor([[0.1, 0.2]], dtype=torch.float64)
+    assert complex(tino.second_order_response(slow, pair, point=(0.01, 0.0))[0, 0]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_model_that_does_not_settle_is_told():
+    slower, point = Slower(Frame.of("slower", signals())), (0.01, 0.0)
+    found = tino.read_out(slower, signals(), point=point)
+    assert found.impulse.drift > 0.01
+    told = f"  the model has not settled there: its answer still moves by {found.impulse.drift:.1%}"
+    assert told in found.lines()
+    assert told in Readout.from_record(found.record()).lines()
+    line = r"slower has not settled: about the constant input 0\.01, 0 it still moves by [0-9.]+% after 512 times"
+    with pytest.warns(tino.TinoWarning, match=line):
+        tino.second_order_kernel(slower, 2, point=point)
+    with pytest.warns(tino.TinoWarning, match=line):
+        tino.second_order_response(slower, torch.tensor([[0.1, 0.2]]), point=point)
+
+
+def test_a_small_and_slow_part_counts_by_its_area():
+    found = tino.impulse_response(Creeping(Frame.of("creeping", signals())))
+    assert float(found.gain[0, 0]) == pytest.approx(1e-4 / 0.02, rel=1e-3)
+    k = torch.arange(2000.0, dtype=torch.float64)
+    for g, gain in ((0.5**k + 1e-3 * torch.exp(-k / 1e4), math.nan), (0.9**k - 2 * 0.8**k, 0.0)):
+        one = ImpulseResponse(g[:, None, None], DT, (0.0,), (Channel("f"),), (Channel("u"),))
+        assert float(one.left) < 0.01
+        assert float(one.gain) == pytest.approx(gain, abs=1e-9, nan_ok=True)
+        assert math.isfinite(float(one.memory)) == math.isfinite(gain)
+
+
 def test_multisines_find_the_linear_part_and_what_is_not_linear(bent):
     small = tino.frequency_response(bent, level=1e-6, period=128, realisations=3)
     assert torch.allclose(small.values[:, 0, 0], transfer(small.frequency), rtol=1e-4)

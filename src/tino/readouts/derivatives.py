@@ -14,13 +14,17 @@ from torch import Tensor
 from torch.func import jvp
 
 from tino.channels import Channels
-from tino.errors import TinoError, whole
+from tino.errors import TinoError, TinoWarning, whole
 from tino.operator import Operator
 from tino.readouts.terminals import Terminals, terminals
 
 DIED = 1e-4  # of the largest value: an impulse response this small at its end was followed far enough
 SETTLED = 1e-2  # of the largest value: beyond the memory it stays below
 LENGTHS = (2, 8)  # of an impulse response, in records of the training's length
+SETTLING = (1, *LENGTHS)  # of the time before it
+NO_GAIN = 1e-3  # of Σ |g|: a smaller |Σ g| is as good as zero
+ROUNDING = 1e-9  # of the answer: smaller changes are none
+RECORDS = (4, 8)  # of two waves, whose second-order answer is read at the end
 PAIRS = 4096  # of impulses, in a second-order kernel at most
 
 
@@ -33,6 +37,7 @@ class ImpulseResponse:
     point: tuple[float, ...]  # the constant input about which it holds
     input_channels: Channels
     output_channels: Channels
+    drift: float = 0.0  # by how much the answer still moved at that input, of the way it had moved
 
     @property
     def at(self) -> str:
@@ -55,17 +60,29 @@ class ImpulseResponse:
         return size[-max(1, len(size) // 10) :].amax(0) / size.amax(0).clamp_min(torch.finfo(size.dtype).tiny)
 
     @property
+    def tail(self) -> Tensor:
+        """|Σ g| over the last tenth, over |Σ g|: slow modes can be small and still count: (outputs, inputs)."""
+        g = self.values
+        size = torch.maximum(g.sum(0).abs(), NO_GAIN * g.abs().sum(0))
+        return g[-max(1, len(g) // 10) :].sum(0).abs() / size.clamp_min(torch.finfo(g.dtype).tiny)
+
+    @property
+    def died(self) -> Tensor:
+        """Whether the response has died away, in size and in area: (outputs, inputs)."""
+        return (self.left <= SETTLED) & (self.tail <= SETTLED)
+
+    @property
     def gain(self) -> Tensor:
         """Σ_k g_k, the static gain; NaN where the response has not died away: (outputs, inputs)."""
-        return torch.where(self.left <= SETTLED, self.values.sum(0), torch.nan)
+        return torch.where(self.died, self.values.sum(0), torch.nan)
 
     @property
     def memory(self) -> Tensor:
-        """The time from which |g| stays below 1 % of its largest value; infinite where it does not."""
+        """The time from which |g| stays below 1 % of its largest value; infinite where it has not died away."""
         size = self.values.abs()
         above = (size > SETTLED * size.amax(0)).long()
         last = torch.arange(1, len(size) + 1)[:, None, None] * above
-        return torch.where(self.left <= SETTLED, last.amax(0).double() * self.step, torch.inf)
+        return torch.where(self.died, last.amax(0).double() * self.step, torch.inf)
 
     def response(self, frequency: Tensor) -> Tensor:
         """H(ω) = Σ_k g_k e^{-iωk dt} at the angular frequencies (w,): (w, outputs, inputs), complex."""
@@ -83,17 +100,47 @@ def impulse_response(
 ) -> ImpulseResponse:
     """The response to a small impulse of each input, after the model has settled at the constant input ``point``.
 
-    Left out, ``times`` is two records of the training's length, and eight if the response has not died away by then.
+    Left out, ``times`` is two records of the training's length, and eight if the response has not died away by then. To
+    settle, the model has one record, then two, then eight; ``drift`` says whether that was enough.
     """
     ends = terminals(model, point, input_point, output_point)
-    n, frame = ends.frame.time.n, ends.frame
-    lengths = [n * k for k in LENGTHS] if times is None else [whole("times", times, 1)]
+    frame, (settle, drift) = ends.frame, settling(ends)
+    channels = (frame.input_channels, frame.output_channels)
+    lengths = [frame.time.n * k for k in LENGTHS] if times is None else [whole("times", times, 1)]
     for length in lengths:
-        values = _impulses(ends, n, length)
-        found = ImpulseResponse(values, frame.time.step, ends.point, frame.input_channels, frame.output_channels)
-        if bool((found.left <= DIED).all()):
+        found = ImpulseResponse(_impulses(ends, settle, length), frame.time.step, ends.point, *channels, drift)
+        if bool(((found.left <= DIED) & (found.tail <= SETTLED)).all()):
             break
     return found  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+def settling(ends: Terminals) -> tuple[int, float]:
+    """The times that the model gets to settle at its operating point, and the drift of its answer after them.
+
+    The drift is the change of an output over the last tenth, relative to its change over all these times.
+    """
+    times, drift = 0, 0.0
+    for records in SETTLING:
+        times = records * ends.frame.time.n
+        with torch.no_grad():
+            u = ends.check_finite(ends.answer(ends.held(1, times)))[0]  # (times, outputs)
+        least = (ROUNDING * u.abs().amax(0)).clamp_min(torch.finfo(u.dtype).tiny)
+        drift = float((_spread(u[-max(2, times // 10) :]) / _spread(u).clamp_min(least)).amax())
+        if drift <= DIED:
+            break
+    return times, drift
+
+
+def _spread(u: Tensor) -> Tensor:
+    return u.amax(0) - u.amin(0)
+
+
+def _check_settled(ends: Terminals, times: int, drift: float) -> None:
+    """Warn if a model still drifts after so many times."""
+    if drift > SETTLED:
+        held = ", ".join(f"{value:g}" for value in ends.point)
+        why = f"about the constant input {held} it still moves by {drift:.1%} after {times} times"
+        warnings.warn(f"{ends.frame.model} has not settled: {why}", TinoWarning, stacklevel=3)
 
 
 def slope(function: Callable[[Tensor], Tensor], at: Tensor, change: Tensor) -> Tensor:
@@ -125,7 +172,8 @@ def second_order_kernel(
     """
     ends = terminals(model, point, None, None)
     place = _input_place(ends, input)
-    times, settle = whole("times", times, 1, PAIRS), ends.frame.time.n
+    times, (settle, drift) = whole("times", times, 1, PAIRS), settling(ends)
+    _check_settled(ends, settle, drift)
     f = ends.held(times, settle + times)
     first, second = torch.zeros_like(f), torch.zeros_like(f)
     first[:, settle, place] = 1.0
@@ -144,25 +192,37 @@ def second_order_response(
     """H2(ω1, ω2) at pairs (p, 2): (p, outputs), complex; small e^{iω1 t} + e^{iω2 t} make 2 H2 e^{i(ω1 + ω2)t}.
 
     The second derivative is linear in both changes, D²u[e^{iω1 t}, e^{iω2 t}] = 2 H2 e^{i(ω1 + ω2)t} once settled, so
-    that those with respect to cosines and sines are enough.
+    that those with respect to cosines and sines are enough. It has four records to settle, then eight.
     """
     if frequencies.ndim != 2 or frequencies.shape[1] != 2:
         raise TinoError(f"frequencies have shape {tuple(frequencies.shape)}, expected (pairs, 2)")
     ends = terminals(model, point, None, None)
-    place, pairs = _input_place(ends, input), len(frequencies)
-    times = 4 * ends.frame.time.n
+    place, times, drift, found = _input_place(ends, input), 0, 0.0, torch.empty(0)
+    for records in RECORDS:
+        times = records * ends.frame.time.n
+        found = _second_waves(ends, place, frequencies.double(), times)[:, -max(2, times // 10) :]
+        size = found.abs().amax().clamp_min(torch.finfo(torch.float64).tiny)
+        drift = float((found - found[:, -1:]).abs().amax() / size)
+        if drift <= DIED:
+            break
+    _check_settled(ends, times, drift)
+    return found[:, -1]
+
+
+def _second_waves(ends: Terminals, place: int, frequencies: Tensor, times: int) -> Tensor:
+    """H2 of each pair as it comes out over time, constant once settled: (pairs, times, outputs), complex."""
     t = ends.frame.time.step * torch.arange(times, dtype=torch.float64)
-    waves = torch.exp(1j * frequencies.double()[..., None] * t)  # (pairs, 2, times)
-    f = ends.held(4 * pairs, times)
+    waves = torch.exp(1j * frequencies[..., None] * t)  # (pairs, 2, times)
+    f = ends.held(4 * len(waves), times)
     changes = []
     for side, order in ((0, (0, 0, 1, 1)), (1, (0, 1, 0, 1))):  # cos cos, cos sin, sin cos, sin sin
         change = torch.zeros_like(f)
         parts = torch.view_as_real(waves[:, side])  # (pairs, times, 2)
         change[..., place] = torch.cat([parts[..., which] for which in order])
         changes.append(change)
-    bent = ends.check_finite(_second(ends, f, *changes))[:, -1].view(4, pairs, -1)
+    bent = ends.check_finite(_second(ends, f, *changes)).unflatten(0, (4, len(waves)))
     whole_one = bent[0] - bent[3] + 1j * (bent[1] + bent[2])
-    return whole_one / (2 * waves[:, 0, -1] * waves[:, 1, -1])[:, None]
+    return whole_one / (2 * waves.prod(1))[..., None]
 
 
 def _input_place(ends: Terminals, input: int) -> int:

@@ -17,11 +17,11 @@ from tino.folders import READOUT
 from tino.models.flow import Flow
 from tino.models.store import weights_checksum
 from tino.operator import Operator
-from tino.readouts.derivatives import ImpulseResponse, impulse_response
+from tino.readouts.derivatives import SETTLED, ImpulseResponse, impulse_response
 from tino.readouts.excited import Excited
 from tino.readouts.frequency import FrequencyResponse, frequency_response
 
-FORMAT = 1
+FORMAT = 2
 POLES = 4  # of them in a list
 FIX = "read it out again with 'tino readout'"
 RATE = "rad per unit of t"
@@ -29,7 +29,7 @@ RATE = "rad per unit of t"
 
 @dataclass(frozen=True)
 class Readout:
-    """How a model answers small changes, how it answers inputs of the training's size, and where it was excited."""
+    """How a model answers small changes, how it answers multisines, and where it was excited."""
 
     model: str
     impulse: ImpulseResponse
@@ -47,8 +47,10 @@ class Readout:
                 settled = f"static gain {gain:.4g}{_per(output, given)}, memory {memory:.4g}"
                 never = f"the response has not died away after {len(about.values) * about.step:.4g}"
                 lines.append(f"  {given.name} -> {output.name}: {settled if math.isfinite(gain) else never}")
+        if about.drift > SETTLED:
+            lines.append(f"  the model has not settled there: its answer still moves by {about.drift:.1%}")
         lines += [f"  {line}" for line in pole_lines(self.poles)]
-        lines.append("multisines of the training's size, one input at a time:")
+        lines.append("multisines, one input at a time:")
         for j, output in enumerate(about.output_channels):
             for i, given in enumerate(about.input_channels):
                 seen = found.coherence[:, j, i]
@@ -71,7 +73,7 @@ class Readout:
             "model": self.model,
             "input_channels": channels_record(one.input_channels),
             "output_channels": channels_record(one.output_channels),
-            "impulse": {"values": one.values.tolist(), "step": one.step, "point": list(one.point)},
+            "impulse": {"values": one.values.tolist(), "step": one.step, "point": list(one.point), "drift": one.drift},
             "frequency": {
                 "frequency": two.frequency.tolist(),
                 "values": _pairs(two.values),
@@ -90,7 +92,8 @@ class Readout:
         inputs, outputs = (channels_from_record(record[key]) for key in ("input_channels", "output_channels"))
         pairs = (len(outputs), len(inputs))
         point, level = tuple(map(float, one["point"])), tuple(map(float, two["level"]))
-        impulse = ImpulseResponse(_numbers(one["values"], pairs), float(one["step"]), point, inputs, outputs)
+        step, drift = float(one["step"]), float(one["drift"])
+        impulse = ImpulseResponse(_numbers(one["values"], pairs), step, point, inputs, outputs, drift)
         values = torch.view_as_complex(_numbers(two["values"], (*pairs, 2)))
         deviation, coherence = (_numbers(two[key], pairs) for key in ("deviation", "coherence"))
         frequency = FrequencyResponse(
