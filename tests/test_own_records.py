@@ -16,6 +16,7 @@ from tino.models.search import fit
 from tino.models.simulated import Stretches
 from tino.operator import Stretches as Lesson
 from tino.parts.coefficients import CoefficientLaw
+from tino.split import split_records
 from tino.training.batches import in_windows
 from tino.training.state import Training
 
@@ -98,6 +99,67 @@ def test_of_one_record_the_last_quarter_is_held_out_and_its_burn_in_does_not_cou
     records = dataset(noise(60, 30), noise(60, 30, 1), 0)
     fitted, held = hold_out(records)
     assert (len(fitted), len(held)) == (57, 3)
+
+
+def test_two_records_are_each_cut_at_their_own_three_quarters():
+    f = noise(2, 800)
+    data = tino.Dataset(
+        f[..., None],
+        oscillator(f)[..., None],
+        tino.TimeGrid(0.0, 799 * DT, 800),
+        *POINT,
+        lengths=torch.tensor([800, 200]),
+    )
+    fitted, held = hold_out(data)
+    assert fitted.lengths is not None
+    assert fitted.lengths.tolist() == [600, 150]
+    assert held.lengths is not None
+    assert (held.lengths - held.burn_in).tolist() == [200, 50]
+    assert torch.equal(held.rows(held.u), torch.cat([data.u[0, 600:], data.u[1, 150:200]]))
+    assert torch.equal(held.f[1, : 50 + held.burn_in], data.f[1, 150 - held.burn_in : 200])
+
+
+def test_the_burn_in_does_not_depend_on_what_is_held_out():
+    f = noise(1, 800)
+    data = dataset(f, oscillator(f), 0)
+    spoilt = tino.Dataset(data.f, data.u.clone(), *_rest(data))
+    spoilt.u[:, 600:] = torch.randn(1, 200, 1, dtype=data.u.dtype).cumsum(1)
+    assert hold_out(data)[1].burn_in == hold_out(spoilt)[1].burn_in == memory_length(hold_out(data)[0])
+
+
+def light(n: int, seed: int = 0, skip: int = 0) -> tino.Dataset:
+    """An oscillator with a damping of 1 %, 20 times per period: it remembers 1470 steps."""
+    f = torch.randn(1, n + skip, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    u, w, decay = torch.zeros_like(f), 2 * math.pi / 20, math.exp(-0.01 * 2 * math.pi / 20)
+    for i in range(2, n + skip):
+        u[:, i] = 2 * decay * math.cos(w) * u[:, i - 1] - decay**2 * u[:, i - 2] + f[:, i]
+    return dataset(f, u, 0, skip)
+
+
+def test_the_burn_in_of_a_lightly_damped_system_is_its_whole_memory():
+    train, test = split_records(light(4000), None, None, 0)
+    assert test.burn_in == pytest.approx(math.log(1e4) / (0.02 * 2 * math.pi / 20), rel=0.05)  # 1466
+    model = tino.build("linear", train)
+    tino.fit(model, train, show_progress=False)
+    assert tino.evaluate(model, test).fit > 98  # 1e-4 of the energy is left: 1 % of the size
+    _, held = hold_out(light(4000))
+    assert held.burn_in == pytest.approx(test.burn_in, rel=0.05)
+
+
+def test_a_memory_longer_than_the_training_is_noted():
+    with pytest.warns(
+        tino.TinoWarning, match=r"more than the 800 times before the test.*tino evaluate --start measured"
+    ):
+        _, test = split_records(light(1000, skip=500), None, None, 0)
+    assert test.burn_in == 800
+
+
+def test_long_records_with_a_long_memory_are_rolled_out_in_windows():
+    """The burn-in of a rollout is no longer than half of a window."""
+    data = light(9000)
+    rollouts = Rollouts.of(tino.Dataset(data.f, data.u + 10 * data.f.cumsum(1), *_rest(data)))
+    assert rollouts.held.time.n == 2000
+    assert rollouts.held.burn_in == 1000
 
 
 def test_the_memory_of_a_decay():

@@ -163,7 +163,8 @@ def test_the_seed_draws_the_test_records(write):
             Source(str(path)).load(options)
     one = {name: value if name == "t" else value[:1] for name, value in arrays().items()}
     path = write("one", **one)
-    train, test = Source(str(path)).load(DataOptions())  # the last fifth of the time
+    with pytest.warns(tino.TinoWarning, match="more than the 24 times before the test"):  # it is noise
+        train, test = Source(str(path)).load(DataOptions())  # the last fifth of the time
     n, whole = len(one["t"]), tino.read_arrays(path)
     assert (train.time.n, train.burn_in) == (n - n // 5, 0)
     assert test.time.n - test.burn_in == n // 5

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from tino.data import Dataset
 from tino.grids import TimeGrid
@@ -26,8 +27,7 @@ RIDGE, LEFT, LONGEST = (
 def hold_out(data: Dataset, one_in: int = ONE_IN, most: int = MOST) -> tuple[Dataset, Dataset]:
     """Data to fit on, and data to choose on: one record in ``one_in``, spread evenly.
 
-    Of fewer than three records, the last quarter of each. It starts from an unknown state, so the times before it, as
-    many as the memory is long, are its burn-in: their outputs were seen in the fit, and do not count.
+    Of fewer than three records, the last quarter of each (``in_two``); the outputs of its burn-in were seen in the fit.
     """
     if len(data) < FEW:
         return _by_time(data)
@@ -40,21 +40,59 @@ def hold_out(data: Dataset, one_in: int = ONE_IN, most: int = MOST) -> tuple[Dat
 
 
 def _by_time(data: Dataset) -> tuple[Dataset, Dataset]:
-    n = data.shortest
-    cut = n - max(2, n // PART)
-    if cut < data.burn_in + 2:
+    cuts = [n - max(2, n // PART) for n in ends(data)]
+    if min(cuts) < data.burn_in + 2:
         return data, data  # too short to be cut
-    before = min(memory_length(data), cut)
-    return between(data, 0, cut, data.burn_in), between(data, cut - before, data.time.n, before)
+    return in_two(data, cuts)
+
+
+def in_two(data: Dataset, cuts: list[int], before: int | None = None) -> tuple[Dataset, Dataset]:
+    """The times of each record before its cut, and those from it on.
+
+    The latter start from states that are not known, so ``before`` times more are their burn-in: as many as the memory
+    of the former is long, if left out, but not more than there are.
+    """
+    first = _stretches(data, [0] * len(cuts), cuts, data.burn_in)
+    before = memory_length(first, first.shortest) if before is None else min(before, first.shortest)
+    return first, _stretches(data, [cut - before for cut in cuts], ends(data), before)
+
+
+def warn_of_memory(first: Dataset, last: Dataset) -> str:
+    """A sentence if the system may remember more than there is before the cut; otherwise nothing."""
+    if last.burn_in < first.shortest:
+        return ""
+    told = f"the system may remember more than the {last.burn_in} times before the test, so an unknown start is scored"
+    return f"{told}: score flows from a measured start (tino evaluate --start measured)"
+
+
+def ends(data: Dataset) -> list[int]:
+    """The number of times of each record."""
+    return [data.time.n] * len(data) if data.lengths is None else data.lengths.tolist()
+
+
+def _stretches(data: Dataset, starts: list[int], stops: list[int], burn_in: int) -> Dataset:
+    """A stretch of each record: views if they are the same times of all, else padded to the longest."""
+    if len({*starts}) == len({*stops}) == 1:
+        return replace(between(data, starts[0], stops[0], burn_in), lengths=None)
+    f, u = (
+        pad_sequence([one[a:b] for one, a, b in zip(side, starts, stops, strict=True)], batch_first=True)
+        for side in (data.f, data.u)
+    )
+    lengths = torch.tensor(stops) - torch.tensor(starts)
+    start, n_t = data.time.start + starts[0] * data.time.step, f.shape[1]
+    time = TimeGrid(start, start + (n_t - 1) * data.time.step, n_t)
+    ic = data.ic if not any(starts) else None
+    ended = None if bool((lengths == n_t).all()) else lengths
+    return replace(data, f=f, u=u, time=time, ic=ic, lengths=ended, burn_in=burn_in)
 
 
 def between(data: Dataset, first: int, end: int, burn_in: int) -> Dataset:
     """The times from ``first`` to before ``end`` of every record, as views."""
-    step, ends = data.time.step, None if data.lengths is None else (data.lengths.clamp(max=end) - first)
+    step, ended = data.time.step, None if data.lengths is None else (data.lengths.clamp(max=end) - first)
     time = TimeGrid(data.time.start + first * step, data.time.start + (end - 1) * step, end - first)
     ic = data.ic if first == 0 else None
     f, u = data.f[:, first:end], data.u[:, first:end]
-    return replace(data, f=f, u=u, time=time, ic=ic, lengths=ends, burn_in=burn_in)
+    return replace(data, f=f, u=u, time=time, ic=ic, lengths=ended, burn_in=burn_in)
 
 
 def windows(data: Dataset, length: int) -> Dataset:
@@ -62,9 +100,9 @@ def windows(data: Dataset, length: int) -> Dataset:
 
     Of a single record they are views, so that no memory is taken; of several, the overlaps are copied.
     """
-    hop, ends = length - data.burn_in, [data.time.n] * len(data) if data.lengths is None else data.lengths.tolist()
+    hop = length - data.burn_in
     parts = [
-        [values[row, :end].unfold(0, length, hop).movedim(-1, 1) for row, end in enumerate(ends) if end >= length]
+        [values[row, :end].unfold(0, length, hop).movedim(-1, 1) for row, end in enumerate(ends(data)) if end >= length]
         for values in (data.f, data.u)
     ]
     if not parts[0]:
@@ -74,14 +112,14 @@ def windows(data: Dataset, length: int) -> Dataset:
     return replace(data, f=f, u=u, time=time, ic=None, lengths=None)
 
 
-def memory_length(data: Dataset) -> int:
+def memory_length(data: Dataset, most: int | None = None) -> int:
     """How many time steps the system remembers: where the impulse response of a linear model of it has died away.
 
     The model is x_i = Σ_d A_d x_{i-d} + Σ_d B_d g_{i-d}, x and g the first coefficients of the outputs and the inputs.
-    A quarter of the shortest record at most.
+    A quarter of the shortest record at most, or ``most``.
     """
-    most = max(1, data.shortest // 4)
-    p = min(DELAYS, most)
+    quarter = max(1, data.shortest // 4)
+    p = min(DELAYS, quarter)
     x, g = (_coefficients(data.rows(v), v) for v in (data.u, data.f))  # (n, t, j)
     records = max(1, math.ceil(ROWS / data.time.n))
     past, drive = (v[:records].double().unfold(1, p + 1, 1).flip(-1) for v in (x, g))  # (n, t - p, j, p + 1)
@@ -95,7 +133,8 @@ def memory_length(data: Dataset) -> int:
     weights = equations.solve(RIDGE)[0]
     j, m = past.shape[1], drive.shape[1]
     a, b = weights[: j * p].view(j, p, j), weights[j * p :].view(m, p + 1, j)
-    return _dies_away(a, b, most)
+    most = quarter if most is None else most
+    return _dies_away(a, b, most, min(max(4 * quarter, 2 * most), LONGEST))
 
 
 def _coefficients(rows: Tensor, values: Tensor) -> Tensor:
@@ -105,11 +144,11 @@ def _coefficients(rows: Tensor, values: Tensor) -> Tensor:
     return values @ pod(some, False).modes[:MODES].T.to(values)
 
 
-def _dies_away(a: Tensor, b: Tensor, most: int) -> int:
+def _dies_away(a: Tensor, b: Tensor, most: int, steps: int) -> int:
     """Steps until the impulse response of A (j, p, j) and B (m, p + 1, j) has all but LEFT of its energy behind it."""
     (m, q, j), answers = b.shape, []
     past = b.new_zeros(m, a.shape[1], j)  # the latest first
-    for i in range(min(4 * most, LONGEST)):
+    for i in range(steps):
         x = torch.einsum("mpj,jpk->mk", past, a) + (b[:, i] if i < q else 0.0)
         past = torch.cat([x[:, None], past[:, :-1]], 1)
         answers.append(x.square().sum())

@@ -21,7 +21,7 @@ from tino.diagnosis import Diagnosis, diagnose
 from tino.errors import TinoError, TinoWarning, in_short, of_kind, shown
 from tino.evaluation import evaluate
 from tino.files import read_sealed, write_sealed
-from tino.holdout import hold_out
+from tino.holdout import PART, hold_out
 from tino.models.registry import MODELS, build, model_to_begin_with
 from tino.operator import Operator
 from tino.progress import StandardError
@@ -303,12 +303,18 @@ def percent(error: float) -> str:
 
 
 def _counted(train: Dataset, part: Dataset) -> str:
-    if part.time != train.time:
-        return f"It is kept as trained on the first {part.time.n} of {train.time.n} times."
-    return f"It is kept as trained on {len(part)} of {len(train)} records."
+    which = f"{len(part)} of {len(train)} records" if len(part) < len(train) else f"the first {_times(train, part, 0)}"
+    return f"It is kept as trained on {which}."
 
 
 def _counted_held(train: Dataset, part: Dataset, held: Dataset) -> str:
-    if part.time != train.time:
-        return f"the last {train.time.n - part.time.n} of {train.time.n} times"
-    return f"{len(held)} of {len(train)} training records"
+    if len(part) < len(train):
+        return f"{len(held)} of {len(train)} training records"
+    return f"the last {_times(train, part, 1)}"
+
+
+def _times(train: Dataset, part: Dataset, last: int) -> str:
+    """The first part of the time, or the last."""
+    if train.lengths is not None:
+        return f"{(1 - 1 / PART, 1 / PART)[last]:.0%} of each record"
+    return f"{(part.time.n, train.time.n - part.time.n)[last]} of {train.time.n} times"

@@ -1,12 +1,13 @@
 """Records of your own in two: for training, and for the test."""
 
+import warnings
 from dataclasses import replace
 
 import torch
 
 from tino.data import Dataset
-from tino.errors import TinoError, whole
-from tino.holdout import between, memory_length
+from tino.errors import TinoError, TinoWarning, whole
+from tino.holdout import in_two, warn_of_memory
 
 TEST_SHARE = 6  # one record in six is for the test
 TEST_TIME, SHORTEST = 5, 20  # of a single record, one part of its time in five; the fewest times of one
@@ -37,11 +38,11 @@ def split_time(data: Dataset) -> tuple[Dataset, Dataset]:
     are read, and do not count.
     """
     n = data.shortest
-    cut = n - n // TEST_TIME
     if n < SHORTEST + data.burn_in:
         given = f"{data.name} has 1 record of {n} times"
         raise TinoError(f"{given}, expected {SHORTEST} or more: the last fifth is for the test")
-    data = replace(data, ic=None)  # a state at a later time would be needed for the test
-    train = between(data, 0, cut, data.burn_in)
-    before = min(memory_length(train), cut)
-    return train, between(data, cut - before, n, before)
+    # a state at a later time would be needed for the test
+    train, test = in_two(replace(data, ic=None), [n - n // TEST_TIME])
+    if told := warn_of_memory(train, test):
+        warnings.warn(f"{data.name}: {told}", TinoWarning, stacklevel=2)
+    return train, test

@@ -10,7 +10,7 @@ from torch import Tensor
 from tino.data import Dataset
 from tino.errors import TinoError
 from tino.grids import TimeGrid
-from tino.holdout import between, memory_length
+from tino.holdout import ends, in_two, warn_of_memory
 from tino.importing.options import ImportOptions
 from tino.importing.records import Record, Side
 from tino.split import TEST_SHARE, split_records
@@ -47,39 +47,20 @@ def split(data: Dataset, options: ImportOptions, seed: int) -> tuple[Dataset, Da
         train, test = split_records(data, None, None, seed)
         verb = "is" if len(test) == 1 else "are"
         return train, test, f"{len(test)} of {len(data)} records, drawn with seed {seed}, {verb} for the test"
-    ends = [data.time.n] * len(data) if data.lengths is None else data.lengths.tolist()
-    cuts = [n - max(LEAST_TEST, round(options.test_share * n)) for n in ends]
+    lengths = ends(data)
+    cuts = [n - max(LEAST_TEST, round(options.test_share * n)) for n in lengths]
     if min(cuts) < max(2, data.burn_in + 1):
-        told = f"the shortest record has {min(ends)} times"
+        told = f"the shortest record has {min(lengths)} times"
         raise TinoError(f"{told}, too few to keep {options.test_share:.0%} for the test: give records for the test")
-    first = [between(data.take(slice(i, i + 1)), 0, cut, data.burn_in) for i, cut in enumerate(cuts)]
-    train = _merged(data, first)
-    before = options.burn_in
-    if before is None:
-        before = 0 if options.ic else memory_length(train)
-    before = min(before, min(cuts))
-    last = []
-    for i, (cut, n) in enumerate(zip(cuts, ends, strict=True)):
-        one = between(data.take(slice(i, i + 1)), cut - before, n, before)
-        last.append(replace(one, ic=one.u[:, 0].clone()) if options.ic else one)
-    test = _merged(data, last)
+    given = 0 if options.ic and options.burn_in is None else options.burn_in
+    train, test = in_two(data, cuts, given)
+    if options.ic:
+        test = replace(test, ic=test.u[:, 0].clone())
     which = "the record" if len(data) == 1 else "each record"
     told = f"the last {options.test_share:.0%} of {which} is for the test"
-    return train, test, f"{told}, after {before} times that are read but not scored" if before else told
-
-
-def _merged(data: Dataset, parts: list[Dataset]) -> Dataset:
-    """Parts of its records, one of each, as one dataset."""
-    if len(parts) == 1:
-        return replace(parts[0], lengths=None)
-    lengths = torch.tensor([part.time.n for part in parts])
-    n_t = int(lengths.max())
-    f, u = (_padded([getattr(part, name)[0].numpy() for part in parts], n_t) for name in ("f", "u"))
-    start = parts[0].time.start
-    time = TimeGrid(start, start + (n_t - 1) * data.time.step, n_t)
-    ic = None if parts[0].ic is None else torch.cat([part.ic for part in parts if part.ic is not None])
-    ended = None if bool((lengths == n_t).all()) else lengths
-    return replace(data, f=f, u=u, time=time, ic=ic, lengths=ended, burn_in=parts[0].burn_in)
+    told = f"{told}, after {test.burn_in} times that are read but not scored" if test.burn_in else told
+    longer = warn_of_memory(train, test) if given is None else ""
+    return train, test, f"{told}; {longer}" if longer else told
 
 
 def check_enough(train: Dataset, test: Dataset) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tino.data import Dataset
-from tino.holdout import LONG, hold_out, windows
+from tino.holdout import LONG, between, hold_out, windows
 from tino.parts.inputs import output_weights
 from tino.parts.law import Law
 from tino.parts.start import Start
@@ -34,7 +34,9 @@ class Rollouts:
         fitted, held = hold_out(train)
         weights = output_weights(train)
         weights = torch.ones(train.output_size) if weights is None else weights
-        held = windows(held, LONG) if held.burn_in and held.time.n > LONG else held
+        if held.burn_in and held.time.n > LONG:
+            burn_in = min(held.burn_in, LONG // 2)  # a rollout starts from the outputs at its end
+            held = windows(between(held, held.burn_in - burn_in, held.time.n, burn_in), LONG)
         return Rollouts(fitted, held, Start.of(train), weights.double())
 
     @property
