@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -52,7 +53,7 @@ def place(tmp_path, monkeypatch) -> Path:
 
 
 def said(capsys, arguments: list[str]) -> str:
-    assert run(["predict", *arguments]) == 1
+    assert run(["predict", *arguments, "--force"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     return line
 
@@ -98,6 +99,159 @@ def test_several_records(trained, place):
     assert np.allclose([float(line.split(",")[2]) for line in lines[60:]], expected, rtol=1e-6, atol=1e-7)
 
 
+def table(name: str = "response.csv") -> tuple[str, np.ndarray]:
+    """The names and the numbers of a response."""
+    head, *lines = Path(name).read_text().splitlines()
+    return head, np.array([[float(cell) for cell in line.split(",")] for line in lines])
+
+
+def test_times_and_labels_are_those_of_the_file(trained, place):
+    """Records numbered 7 and 3, which begin at 12.5 and at 100."""
+    parts = [made(3, 60) + np.array([12.5, 0, 0, 0]), made(4, 90) + np.array([100, 0, 0, 0])]
+    rows = np.concatenate([np.repeat([7, 3], [60, 90])[:, None], np.concatenate(parts)], 1)
+    write("new.csv", rows[:, :4], "run,t,force,torque")
+    command = ["predict", str(trained / "linear"), "new.csv", "--record", "run", "--no-plot"]
+    assert run(command) == 0
+    head, found = table()
+    assert head == "record,time,path [mm]"
+    assert np.allclose(found[:, :2], rows[:, :2], rtol=0, atol=1e-9)
+    assert run([*command, "--out", "new.npz"]) == 0
+    assert run(["predict", str(trained / "linear"), "new.npz", "--no-plot", "--out", "again.csv"]) == 0
+    again = table("again.csv")[1]
+    assert np.allclose(again, found, rtol=1e-6, atol=1e-6)
+    write("one.csv", rows[:60, 1:4], "t,force,torque")
+    assert run(["predict", str(trained / "linear"), "one.csv", "--out", "one-response.csv"]) == 0
+    assert np.allclose(table("one-response.csv")[1][:, 0], rows[:60, 1], rtol=0, atol=1e-9)
+
+
+def test_a_record_that_is_too_short_is_an_error(trained, place, capsys):
+    rows = np.concatenate([np.repeat([1, 2], [60, 5])[:, None], made(3, 65)], 1)
+    write("new.csv", rows, "run,t,force,torque,path")
+    told = said(capsys, [str(trained / "linear"), "new.csv", "--record", "run"])
+    assert "new.csv, record 2 has 5 times, at least 8 are needed" in told
+
+
+def test_no_file_is_replaced_unless_asked(trained, place, capsys):
+    write("new.csv", made(1))
+    command = ["predict", str(trained / "linear"), "new.csv", "--out", "mine.csv"]
+    for name in ("mine.csv", "mine.png"):
+        Path(name).write_text("mine")
+        assert run(command) == 1
+        assert f"{name} exists: give another name with --out, or replace it with --force" in capsys.readouterr().err
+        assert Path(name).read_text() == "mine"
+        assert run([*command, "--force"]) == 0
+        assert Path(name).stat().st_size > 100
+        for one in ("mine.csv", "mine.png"):
+            Path(one).unlink()
+
+
+def test_outputs_that_are_not_scored_are_told(trained, place, capsys):
+    write("new.csv", made(2), "t,force,torque,weg")
+    command = ["predict", str(trained / "linear"), "new.csv", "--no-plot", "--force"]
+    assert run(command) == 0
+    told = "note      the outputs are not scored: new.csv has no 'path', it has weg: name them with output"
+    assert told in capsys.readouterr().out
+    assert run([*command, "--output", "weg", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["scores"]["fit"] > 80
+
+
+def test_missing_values(trained, place, capsys):
+    """A missing output is not scored; a missing input is an error, with a repair that the command has."""
+    rows, command = made(2), ["predict", str(trained / "linear"), "new.csv", "--no-plot", "--force", "--json"]
+    rows[50, 3] = np.nan
+    write("new.csv", rows)
+    assert run(command) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["scores"] is None
+    told = "the outputs are not scored: new.csv, line 52 (time 2.5), column 'path': no value"
+    assert found["notes"][0].startswith(told)
+    assert len(table()[1]) == N
+    assert run([*command, "--fill"]) == 0
+    assert json.loads(capsys.readouterr().out)["scores"]["fit"] > 80
+    rows[50, 1] = np.nan
+    write("new.csv", rows)
+    assert "column 'force': no value: repair it with fill, cut or drop" in said(capsys, command[1:])
+    for repair, count in (("--fill", N), ("--cut", N - 1)):
+        assert run([*command, repair]) == 0
+        assert len(table()[1]) == count
+        assert len(json.loads(capsys.readouterr().out)["repaired"]) == 1
+
+
+def test_another_unit_of_time(trained, place, capsys):
+    """Numbers with the step of the training, in another unit."""
+    write("new.csv", made(2), "t [ms],force,torque,path")
+    model = str(trained / "linear")
+    told = (
+        "the times are in ms in new.csv, linear was trained with s: convert them, or if the label is wrong give units ="
+    )
+    assert told in said(capsys, [model, "new.csv"])
+    assert run(["predict", model, "new.csv", "--units", "t=s", "--no-plot"]) == 0
+
+
+# -- the files that were imported ----------------------------------------------------------------------------
+
+
+def rig(records: int = 8, n: int = 120) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """t (n,), f (records, n, 2), u (records, n, 1)."""
+    parts = [made(seed, n) for seed in range(records)]
+    whole = np.stack(parts)
+    return parts[0][:, 0], whole[..., 1:3], whole[..., 3:]
+
+
+def as_npz() -> list[str]:
+    t, f, u = rig()
+    np.savez("rig.npz", t=t, force=f, path=u[..., 0])
+    return ["rig.npz", "--input", "force", "--output", "path"]
+
+
+def as_known_npz() -> list[str]:
+    t, f, u = rig()
+    np.savez("rig.npz", t=t, f=f, u=u, f_names=["force", "torque"], u_names=["path"])
+    return ["rig.npz"]
+
+
+def as_groups() -> list[str]:
+    t, f, u = rig()
+    with h5py.File("rig.h5", "w") as file:
+        for name, values in (("time", t), ("force", f[..., 0]), ("torque", f[..., 1]), ("path", u[..., 0])):
+            file[f"run/{name}"] = values
+    return ["rig.h5", "--input", "run/force", "run/torque", "--output", "run/path", "--out", "mine.h5"]
+
+
+def as_cells() -> list[str]:
+    io = pytest.importorskip("scipy.io")
+    t, f, u = rig()
+    cells = {name: np.empty((1, 8), object) for name in ("u", "y", "t")}
+    for i in range(8):
+        n = 120 - 5 * i
+        cells["t"][0, i], cells["u"][0, i], cells["y"][0, i] = t[:n], f[i, :n], u[i, :n]
+    io.savemat("rig.mat", cells)
+    return ["rig.mat", "--input", "u", "--output", "y"]
+
+
+def as_initial_states() -> list[str]:
+    decay = 0.9 ** np.arange(60)
+    np.savez("rig.npz", t=STEP * np.arange(60), u=np.random.default_rng(0).normal(size=(12, 1)) * decay)
+    return ["rig.npz", "--input", "none", "--output", "u", "--ic"]
+
+
+@pytest.mark.parametrize("make", [as_npz, as_known_npz, as_groups, as_cells, as_initial_states])
+def test_the_file_that_was_imported_is_read_again(make, place, capsys):
+    command = make()
+    assert run(["import", *command]) == 0
+    own = "mine.h5" if "--out" in command else "rig.h5"
+    assert run(["train", own, "linear", "--out", "run"]) == 0
+    train, test = tino.load_dataset(own)
+    for source, count in ((command[0], len(train) + len(test)), (own, len(test)), ("response.npz", None)):
+        capsys.readouterr()
+        out = "again.csv" if source == "response.npz" else "response.npz"
+        assert run(["predict", "run", source, "--out", out, "--no-plot", "--force", "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["notes"] == []
+        assert found["scores"]["fit"] > 80
+        assert count is None or len(tino.read_arrays(out)) == count
+
+
 def test_what_does_not_match_is_one_line(trained, place, capsys):
     rows, model = made(5), str(trained / "linear")
     write("new.csv", rows[:, :2], "t,force")
@@ -111,12 +265,14 @@ def test_what_does_not_match_is_one_line(trained, place, capsys):
     assert "the time step is 0.1 in new.csv, linear was trained with 0.05: use resample" in said(
         capsys, [model, "new.csv"]
     )
-    assert run(["predict", model, "new.csv", "--resample", "--no-plot"]) == 0
+    assert run(["predict", model, "new.csv", "--resample", "--no-plot", "--force"]) == 0
     assert len(Path("response.csv").read_text().splitlines()) == 2 * N
     capsys.readouterr()
     write("new.csv", rows[:, :3], "a,b,c")
-    assert run(["predict", model, "new.csv", "--time", "a", "--input", "b", "c", "--no-plot"]) == 0
-    assert "gives 1 inputs, linear has 2" in said(capsys, [model, "new.csv", "--time", "a", "--input", "b"])
+    assert run(["predict", model, "new.csv", "--time", "a", "--input", "b", "c", "--no-plot", "--force"]) == 0
+    capsys.readouterr()
+    wrong = [model, "new.csv", "--time", "a", "--input", "b"]
+    assert "gives 1 input, linear has 2" in said(capsys, wrong)
     assert "--out is r.txt, expected a name that ends in .csv or .npz" in said(
         capsys, [model, "new.csv", "--out", "r.txt"]
     )
@@ -125,8 +281,8 @@ def test_what_does_not_match_is_one_line(trained, place, capsys):
 def test_a_model_of_one_length_says_so(trained, place):
     model = tino.load(trained / "don")
     with pytest.raises(tino.TinoError, match="don takes records of exactly 120 times, because it is not causal"):
-        respond(model, Path(write("new.csv", made(6))), (), ImportOptions())
-    assert respond(model, Path(write("new.csv", made(6)[:120])), (), ImportOptions()).scores is not None
+        respond(model, Path(write("new.csv", made(6))), (), (), ImportOptions())
+    assert respond(model, Path(write("new.csv", made(6)[:120])), (), (), ImportOptions()).scores is not None
 
 
 @pytest.mark.filterwarnings("default::tino.TinoWarning")

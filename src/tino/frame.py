@@ -32,6 +32,7 @@ class Frame(Signals):
     input_channels: Channels = INPUT
     output_channels: Channels = OUTPUT
     seen: Seen = field(default_factory=Seen)  # in training; ``build`` sets it
+    time_unit: str = ""  # of the training, where it is known
 
     @staticmethod
     def of(name: str, train: Dataset) -> "Frame":
@@ -39,12 +40,14 @@ class Frame(Signals):
         if not state and "windows" in train.meta:
             raise TinoError(f"{train.name} is cut into windows, which start from different states: give them as ic")
         channels = (train.input_channels, train.output_channels)
-        return Frame(name, train.name, train.time, train.inputs, train.outputs, state, *channels)
+        unit = str(train.meta.get("time_unit", ""))
+        return Frame(name, train.name, train.time, train.inputs, train.outputs, state, *channels, time_unit=unit)
 
     # -- its record ----------------------------------------------------------------------------------------
 
     def record(self) -> dict[str, Any]:
         about = {"model": self.model, "problem": self.problem, "state": self.state}
+        about |= {"time_unit": self.time_unit} if self.time_unit else {}
         return {**about, **grids_record(self), "seen": asdict(self.seen)}
 
     @staticmethod
@@ -53,6 +56,7 @@ class Frame(Signals):
         frame.seen.check_counts(frame, whole("state", frame.state, 0))
         for name in (frame.model, frame.problem):
             of_kind(name, str, "the name of a model or a problem")
+        of_kind(frame.time_unit, str, "the unit of time")
         return frame
 
     # -- checks --------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from tino.problems import problem, problem_names
 from tino.split import split_records
 from tino.storage import load_dataset, read_record
 
-KNOWN = ("f", "u", "t", "ic", "lengths", "title")
+KNOWN = ("f", "u", "t", "ic", "lengths", "title", "starts", "labels")
 KNOWN += tuple(f"{name}_{what}" for name in ("f", "u") for what in ("points", "names", "units"))
 MAKE = "write your arrays with np.savez('mine.npz', f=..., u=..., t=...)"
 UNPACKED = 2**30  # bytes of an unpacked .npz file, if they are more than 200 times its own
@@ -144,7 +144,8 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
 
     Required: f and u as (records, times), (records, times, channels) or (records, times, points, channels), and the
     times t. If the third axis is points rather than channels, f_points or u_points hold their coordinates. Optional:
-    ic (records, k), lengths (records,) if records end early, f_names, f_units, u_names, u_units, and a title.
+    ic (records, k), lengths (records,) if records end early, f_names, f_units, u_names, u_units, and a title. Starts
+    and labels (records,), as predict writes them, are checked but not kept.
     """
     arrays = read_npz(path)
     if missing := [name for name in ("f", "u", "t") if name not in arrays]:
@@ -156,6 +157,11 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
     lengths = _lengths(path, arrays) if "lengths" in arrays else None
     f, inputs, input_channels = _signal(path, arrays, "f", INPUT, time.n)
     u, outputs, output_channels = _signal(path, arrays, "u", OUTPUT, time.n)
+    for name in ("starts", "labels"):
+        if name in arrays and (
+            arrays[name].shape != f.shape[:1] or not bool(_numbers(path, arrays, name).isfinite().all())
+        ):
+            raise TinoError(f"{name} of {path} has shape {arrays[name].shape}, expected a number for each record")
     about = {"problem": file_name(str(path)), "checksum": _checksum(arrays)}
     if "title" in arrays:
         about["title"] = _texts(path, arrays, "title")[0]

@@ -14,6 +14,7 @@ from tino.report.terminal import TextTable
 
 if TYPE_CHECKING:
     from tino.importing.reading import Summary
+    from tino.importing.response import Response
 
 
 @dataclass(frozen=True)
@@ -32,22 +33,19 @@ class ReadOptions:
     """Where the values of a field lie: a variable of the file, or numbers such as 0,0.1,0.2."""
     axes: tuple[str, ...] = ()
     """Axes of an array that has no names for them, as pressure=record,time,x."""
+    periodic: bool = False
+    """The field repeats: its points are those of a periodic box."""
     resample: bool = False
     """Interpolate on the model's time step."""
+    cut: bool = False
+    """Cut records into two at gaps in time and at missing values."""
+    drop: bool = False
+    """Leave out records with missing values."""
     fill: bool = False
     """Interpolate up to 5 missing values in a row."""
 
     def options(self) -> ImportOptions:
-        return ImportOptions(
-            self.time,
-            self.dt,
-            self.units,
-            self.record,
-            self.points,
-            self.axes,
-            resample=self.resample,
-            fill=self.fill,
-        )
+        return ImportOptions(**vars(self))
 
 
 @dataclass(frozen=True)
@@ -128,9 +126,13 @@ class Predict:
     """File for the response: .csv or .npz."""
     input: Annotated[tuple[str, ...], arg(metavar="NAME [NAME ...]")] = ()
     """Columns in the order of the model's inputs; matched by name if left out."""
+    output: Annotated[tuple[str, ...], arg(metavar="NAME [NAME ...]")] = ()
+    """Columns in the order of the model's outputs, to score; matched by name if left out."""
     reading: OmitArgPrefixes[ReadOptions] = field(default_factory=ReadOptions)
     no_plot: bool = False
     """Write no picture beside the response."""
+    force: bool = False
+    """Replace the response and its picture if they exist."""
     device: str = "auto"
     """cpu, cuda, or auto."""
     json: bool = False
@@ -138,36 +140,61 @@ class Predict:
 
     def run(self) -> None:
         from tino.devices import pick_device
-        from tino.files import check_writable, whole_file
-        from tino.importing.prediction import WRITTEN, respond, write_response
-        from tino.report.tables import print_scores
+        from tino.importing.prediction import respond
+        from tino.importing.response import write_response
         from tino.runs import read_run
+
+        self._check_places()
+        done = read_run(self.run_folder)
+        model = done.model().to(pick_device(self.device))
+        found = respond(model, self.file, self.input, self.output, self.reading.options())
+        write_response(self.out, found)
+        if not self.no_plot:
+            from tino.files import whole_file
+            from tino.report.figures import png
+            from tino.report.responses import draw_response
+
+            with whole_file(self._picture) as part:
+                part.write_bytes(png(draw_response(found, model.frame.model)))
+        if not self.json:
+            return self._print(found, done.result.model)
+        return print_json(
+            {
+                "response": str(self.out),
+                "picture": None if self.no_plot else str(self._picture),
+                "scores": None if found.scores is None else found.scores.record(),
+                "repaired": found.repaired,
+                "notes": found.notes,
+            }
+        )
+
+    @property
+    def _picture(self) -> Path:
+        return self.out.with_suffix(".png")
+
+    def _check_places(self) -> None:
+        from tino.files import check_writable
+        from tino.importing.response import WRITTEN
 
         if self.out.suffix not in WRITTEN:
             raise TinoError(f"--out is {self.out}, expected a name that ends in {' or '.join(WRITTEN)}")
         if self.out.resolve() == self.file.resolve():
             raise TinoError(f"{self.out} is read and would be replaced: give another name with --out")
+        for path in (self.out, *[self._picture] * (not self.no_plot)):
+            if path.exists() and not self.force:
+                raise TinoError(f"{path} exists: give another name with --out, or replace it with --force")
         check_writable(self.out.parent)
-        done = read_run(self.run_folder)
-        model = done.model().to(pick_device(self.device))
-        found = respond(model, self.file, self.input, self.reading.options())
-        write_response(self.out, found)
-        picture = self.out.with_suffix(".png")
-        if not self.no_plot:
-            from tino.report.figures import png
-            from tino.report.responses import draw_response
 
-            with whole_file(picture) as part:
-                part.write_bytes(png(draw_response(found, model.frame.model)))
-        if self.json:
-            scores = None if found.scores is None else found.scores.record()
-            drawn = None if self.no_plot else str(picture)
-            return print_json({"response": str(self.out), "picture": drawn, "scores": scores, "repaired": found.notes})
-        for line in found.notes:
+    def _print(self, found: "Response", model: str) -> None:
+        from tino.report.tables import print_scores
+
+        for line in found.repaired:
             say(f"repaired  {line}")
+        for line in found.notes:
+            say(f"note      {line}")
         count = len(found.answers)
         times = ", ".join(str(len(answer)) for answer in found.answers[:5]) + ", ..." * (count > 5)
-        say(f"{done.result.model} on {self.file}: {count} record{'s' * (count > 1)} of {times} times")
+        say(f"{model} on {self.file}: {count} record{'s' * (count > 1)} of {times} times")
         if found.scores is not None:
             print_scores(found.scores.overall, found.scores.channels, found.data.output_channels)
-        say(f"response: {self.out}" + ("" if self.no_plot else f", picture: {picture}"))
+        say(f"response: {self.out}" + ("" if self.no_plot else f", picture: {self._picture}"))

@@ -1,7 +1,7 @@
 """Which variables of a file are inputs and which are outputs, and the records they make."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,40 +10,46 @@ import numpy as np
 
 from tino.data import Dataset
 from tino.errors import TinoError, in_short
+from tino.holdout import ends
 from tino.importing.content import Content
 from tino.importing.options import ImportOptions
 from tino.importing.plain import is_own, kind_of, open_file
-from tino.importing.records import NOTHING, Record, Side, read_records
+from tino.importing.records import NOTHING, Record, Side, read_records, same_side
 from tino.sources import KNOWN, read_arrays
-from tino.storage import load_dataset
 
 PAIRS = (("f", "u"), ("u", "y"), ("input", "output"), ("inputs", "outputs"))  # obvious, if there is nothing else
 FIELDS = ("tensor", "data")  # PDEBench's: a field that its initial state drives
 Opened = tuple[list[Record], Side, Side]
+Chosen = tuple[list[str], list[str]]  # names of variables: inputs, outputs
 
 
 def opened(path: Path, inputs: Sequence[str], outputs: Sequence[str], options: ImportOptions) -> Opened:
     """The records of a file, and what its inputs and outputs are."""
-    kind = kind_of(path)
-    if not inputs and not outputs and kind == "hdf5" and is_own(path):
-        train, test = load_dataset(path)
-        first, second = of_dataset(train, str(path)), of_dataset(test, str(path))
-        return first[0] + second[0], first[1], first[2]
+    if kind_of(path) == "hdf5" and is_own(path):
+        told = f"{path} is a dataset of tino's, with its own training and test set"
+        raise TinoError(f"{told}: train on it as it is, tino train {path} MODEL")
     content = open_file(path)
-    if not inputs and not outputs and kind == "npz" and {"f", "u", "t"} <= set(content.variables) <= set(KNOWN):
-        return of_dataset(read_arrays(path), str(path))
-    return of_content(content, inputs, outputs, options)
+    if not inputs and not outputs and has_arrays(path, content):
+        return of_dataset(read_arrays(path), content)
+    return of_content(content, lambda one: choose(one, inputs, outputs, options), options)
 
 
-def of_content(content: Content, inputs: Sequence[str], outputs: Sequence[str], options: ImportOptions) -> Opened:
+def has_arrays(path: Path, content: Content) -> bool:
+    """Whether it is an .npz file of arrays f, u and t, which ``read_arrays`` knows."""
+    return kind_of(path) == "npz" and {"f", "u", "t"} <= set(content.variables) <= set(KNOWN)
+
+
+def of_content(content: Content, choice: Callable[[Content], Chosen], options: ImportOptions) -> Opened:
+    """The records of the chosen inputs and outputs."""
     found: list[Record] = []
     sides: tuple[Side, Side] | None = None
     cells = _cells(content)
     for number, one in enumerate(cells, 1):
-        chosen = choose(one, inputs, outputs, options)
-        records, *both = read_records(one, *chosen, options)
+        records, f, u = read_records(one, *choice(one), options)
         found += [replace(record, number=number) if len(cells) > 1 else record for record in records]
-        sides = sides or (both[0], both[1])
+        sides = sides or (f, u)
+        for word, first, second in (("inputs", sides[0], f), ("outputs", sides[1], u)):
+            same_side(first, second, "cell 1", f"cell {number}", word)
     assert sides is not None
     return found, *sides
 
@@ -68,16 +74,11 @@ def _of_cells(content: Content, own: dict[str, str], names: list[str]) -> dict[s
     return {name: content.array(own.get(name, name)) for name in names}
 
 
-def choose(
-    content: Content, inputs: Sequence[str], outputs: Sequence[str], options: ImportOptions
-) -> tuple[list[str], list[str]]:
+def choose(content: Content, inputs: Sequence[str], outputs: Sequence[str], options: ImportOptions) -> Chosen:
     """The variables that are inputs and outputs: those asked for, or what is obvious."""
-    left_out = [] if not options.drop_channel else _known(content, options.drop_channel)
-    first = [NOTHING] if list(inputs) == [NOTHING] else content.named(inputs)
-    second = content.named(outputs)
-    if twice := [name for name in first if name in second]:
-        raise TinoError(f"'{twice[0]}' of {content.path} is asked for as input and as output: choose one")
-    others = [name for name in _candidates(content, options) if name not in (*first, *second, *left_out)]
+    left_out = content.named(options.drop_channel)
+    first, second = asked(content, inputs, outputs)
+    others = [name for name in candidates(content, options) if name not in (*first, *second, *left_out)]
     if not first and not second:
         pair = next((pair for pair in PAIRS if sorted(pair) == sorted(others)), None)
         field = next((name for name in FIELDS if name in others), None)
@@ -97,8 +98,13 @@ def choose(
     return first, second
 
 
-def _known(content: Content, names: Sequence[str]) -> list[str]:
-    return content.named(names)
+def asked(content: Content, inputs: Sequence[str], outputs: Sequence[str]) -> Chosen:
+    """The variables that were asked for; none may be both."""
+    first = [NOTHING] if list(inputs) == [NOTHING] else content.named(inputs)
+    second = content.named(outputs)
+    if twice := [name for name in first if name in second]:
+        raise TinoError(f"'{twice[0]}' of {content.path} is asked for as input and as output: choose one")
+    return first, second
 
 
 def _shown(content: Content, name: str) -> str:
@@ -107,7 +113,7 @@ def _shown(content: Content, name: str) -> str:
     return f"{name}{unit}" if len(variable.shape) < 2 else f"{name}{unit} {variable.shape}"
 
 
-def _candidates(content: Content, options: ImportOptions) -> list[str]:
+def candidates(content: Content, options: ImportOptions) -> list[str]:
     """What may be an input or an output: neither times nor coordinates nor the numbers of records."""
     axes = {axis for one in content.variables.values() for axis in one.axes}
     aside = {content.time_name(), options.time, options.record, options.points}
@@ -115,13 +121,13 @@ def _candidates(content: Content, options: ImportOptions) -> list[str]:
     return [name for name, one in content.variables.items() if name not in aside and one.shape]
 
 
-def of_dataset(data: Dataset, path: str) -> Opened:
-    """A dataset's records; its initial states stay behind."""
-    content = Content(path, {})
-    t, ends = data.time.points.numpy(), [data.time.n] * len(data) if data.lengths is None else data.lengths.tolist()
-    f, u = data.f.numpy(), data.u.numpy()
-    records = [
-        Record(content, i + 1 if len(data) > 1 else 0, t[:n], f[i, :n], u[i, :n], np.arange(n))
-        for i, n in enumerate(ends)
-    ]
+def of_dataset(data: Dataset, content: Content) -> Opened:
+    """A dataset's records, at the times and with the numbers that the file states; its initial states stay behind."""
+    t, f, u = data.time.points.numpy(), data.f.numpy(), data.u.numpy()
+    starts, labels = (content.values.get(name) for name in ("starts", "labels"))
+    records = []
+    for i, n in enumerate(ends(data)):
+        number = i + 1 if labels is None else int(labels[i])
+        own = t[:n] if starts is None else t[:n] - t[0] + starts[i]
+        records.append(Record(content, number if len(data) > 1 else 0, own, f[i, :n], u[i, :n], np.arange(n)))
     return records, Side(data.input_channels, data.inputs), Side(data.output_channels, data.outputs)

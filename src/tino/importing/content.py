@@ -90,3 +90,8 @@ def split_unit(text: str) -> tuple[str, str]:
     if match is None or not match[1]:
         return text.strip(), ""
     return match[1].strip(), (match[2] or match[3] or "").strip()
+
+
+def base_name(name: str) -> str:
+    """The name of a variable's channel: without its folder and its unit."""
+    return split_unit(name)[0].rpartition("/")[2]

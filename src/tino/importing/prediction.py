@@ -1,119 +1,105 @@
-"""The response of a trained model to inputs from a file: matched by name, checked, and written."""
+"""The response of a trained model to inputs from a file."""
 
-import csv
-import io
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from tino.data import Dataset
 from tino.errors import TinoError
-from tino.evaluation import Scores, evaluate, predict
-from tino.files import whole_file
+from tino.evaluation import evaluate, predict
 from tino.frame import Frame
-from tino.grids import Grid, Interval, Point
-from tino.importing.content import Content
+from tino.holdout import ends
+from tino.importing.matching import Given, read_for
 from tino.importing.options import ImportOptions
-from tino.importing.plain import open_file
-from tino.importing.reading import grid_words, time_unit
-from tino.importing.records import Record, Side, read_records
-from tino.importing.repairs import SAME, repaired
+from tino.importing.records import Record, Side
+from tino.importing.repairs import SAME, SHORTEST, repaired
+from tino.importing.response import Response
 from tino.importing.whole import together
 from tino.operator import Operator
 
-WRITTEN = (".csv", ".npz")
 
+def respond(
+    model: Operator, path: Path, inputs: Sequence[str], outputs: Sequence[str], options: ImportOptions
+) -> Response:
+    """The model's answer to the inputs in a file, and its scores if the file has the outputs.
 
-@dataclass(frozen=True)
-class Response:
-    """Inputs as a model takes them, its answers, one (t, x) for each record, and scores if the file has the outputs.
-
-    ``data`` holds the outputs of the file, or else the answers.
+    Columns have the names of the model's channels, or are given as ``inputs`` and ``outputs`` in the model's order.
     """
-
-    data: Dataset
-    answers: tuple[Tensor, ...]
-    scores: Scores | None
-    notes: tuple[str, ...]
-
-    @property
-    def times(self) -> list[np.ndarray]:
-        start, step = self.data.time.start, self.data.time.step
-        return [start + step * np.arange(len(answer)) for answer in self.answers]
-
-
-def respond(model: Operator, path: Path, inputs: Sequence[str], options: ImportOptions) -> Response:
-    """The model's answer to the inputs in a file: its columns of the same names, or ``inputs`` in the model's order."""
-    frame, content = model.frame, open_file(path)
-    names = content.named(inputs or [_column(content, channel.name) for channel in frame.input_channels])
-    answers = [channel.name for channel in frame.output_channels]
-    known = all(name in content.variables for name in answers) and not set(answers) & set(names)
-    records, f, u = read_records(content, names, answers if known else [], options)
-    f = _matched(frame, f, "input", content)
-    if known:
-        u = _matched(frame, u, "output", content)
-    step = frame.time.step
-    records, found, notes = repaired(records, f, u, replace(options, dt=step) if options.resample else options)
-    if abs(found / step - 1) > SAME:
-        told = f"the time step is {found:.6g} in {path}, {frame.model} was trained with {step:.6g}"
+    frame = model.frame
+    given = read_for(frame, path, inputs, outputs, options)
+    _check_time_unit(frame, given, path)
+    given, found, repairs = _repaired(frame, given, options)
+    if abs(found / frame.time.step - 1) > SAME:
+        told = f"the time step is {found:.6g} in {path}, {frame.model} was trained with {frame.time.step:.6g}"
         raise TinoError(f"{told}: use resample, or check the unit of the times")
-    _check_lengths(model, records)
-    if not known:
-        u = Side(frame.output_channels, frame.outputs)
-        records = [replace(record, u=np.zeros((len(record), u.size), record.f.dtype)) for record in records]
-    data = together(records, f, u, step, options)
-    data = replace(data, meta={"time_unit": time_unit(records, options)})
-    if frame.state:
-        data = replace(data, ic=_states(frame, data, known, path))
+    _check_lengths(model, given.records)
+    data = _dataset(frame, given, options, path)
     said = _answers(model, data)
-    scores = evaluate(model, data) if known else None
-    if not known:
+    scores = evaluate(model, data) if given.u is not None else None
+    if scores is None:
         filled = data.u.clone().to(said[0])
         for one, answer in zip(filled, said, strict=True):
             one[: len(answer)] = answer
         data = replace(data, u=filled)
-    return Response(data, said, scores, tuple(notes))
+    times = tuple(_times(record, frame.time.step) for record in given.records)
+    return Response(data, said, times, _labels(given.records, options), scores, tuple(repairs), given.notes)
 
 
-def _column(content: Content, name: str) -> str:
-    """The column of that name; a single column without a name serves a model with a single input."""
-    if name not in content.variables:
-        others = [one for one in content.variables if one != content.time_name()]
-        if others == ["1"]:
-            return "1"
-    return name
+def _times(record: Record, step: float) -> np.ndarray:
+    return step * np.arange(len(record)) if record.t is None else record.t
 
 
-def _matched(frame: Frame, side: Side, word: str, content: Content) -> Side:
-    """The side as the model knows it; an error if it is another."""
-    channels, grid = (frame.input_channels, frame.inputs) if word == "input" else (frame.output_channels, frame.outputs)
-    if len(side.channels) != len(channels):
-        wanted = ", ".join(channel.name for channel in channels)
-        raise TinoError(
-            f"{content.path} gives {len(side.channels)} {word}s, {frame.model} has {len(channels)}: {wanted}"
-        )
-    for have, want in zip(side.channels, channels, strict=True):
-        if have.unit and want.unit and have.unit != want.unit:
-            told = f"'{have.name}' is in {have.unit} in {content.path}, {frame.model} was trained with {want.unit}"
-            raise TinoError(f"{told}: convert it, or if the label is wrong give units = {have.name}={want.unit}")
-    if not _same_points(side.grid, grid):
-        told = f"the {word}s of {content.path} are {grid_words(side.grid)}"
-        raise TinoError(f"{told}, {frame.model} was trained with {grid_words(grid)}")
-    return Side(channels, grid)
+def _labels(records: Sequence[Record], options: ImportOptions) -> tuple[float, ...]:
+    """The numbers of the records in the file; none for a single record without one."""
+    if options.record is not None:
+        return tuple(float(one.content.array(one.content.named([options.record])[0])[one.rows[0]]) for one in records)
+    if len(records) == 1 and records[0].number == 0:
+        return ()
+    return tuple(record.number or i for i, record in enumerate(records, 1))
 
 
-def _same_points(given: Grid, wanted: Grid) -> bool:
-    """Whether they are the same places; points that are only numbered may be any."""
-    if given.size != wanted.size or given.points.shape[1] > wanted.points.shape[1]:
-        return False
-    if given == Interval(0.0, given.size - 1.0, given.size) if given.size > 1 else True:
-        return True
-    size = float(wanted.points.abs().max())
-    return torch.allclose(given.points, wanted.points, rtol=1e-4, atol=1e-6 * size)
+def _repaired(frame: Frame, given: Given, options: ImportOptions) -> tuple[Given, float, list[str]]:
+    """Records without missing values, their time step, and the repairs. Outputs with missing values are left out."""
+    for record in given.records if not options.cut else ():
+        if len(record) < SHORTEST:
+            raise TinoError(f"{record.where} has {len(record)} times, at least {SHORTEST} are needed: leave it out")
+    options = replace(options, dt=frame.time.step) if options.resample else options
+    u = Side((), frame.outputs) if given.u is None else given.u
+    try:
+        records, step, notes = repaired(given.records, given.f, u, options)
+    except TinoError as error:
+        if frame.state or all(np.isfinite(record.u).all() for record in given.records):
+            raise
+        return _repaired(frame, given.without_outputs(str(error)), options)
+    return replace(given, records=records), step, notes
+
+
+def _dataset(frame: Frame, given: Given, options: ImportOptions, path: Path) -> Dataset:
+    """The records together; zeros for outputs that are not known."""
+    u, records = given.u, given.records
+    if u is None:
+        u = Side(frame.output_channels, frame.outputs)
+        records = [replace(record, u=np.zeros((len(record), u.size), record.f.dtype)) for record in records]
+    data = together(records, given.f, u, frame.time.step, options)
+    ic = None
+    if frame.state and given.ic is not None and given.ic.shape == (len(data), frame.state):
+        ic = given.ic
+    elif frame.state:
+        if given.u is None or frame.state != frame.output_size:
+            told = f"{frame.model} takes an initial state of {frame.state} numbers"
+            raise TinoError(f"{told}: {path} lacks the outputs at the start")
+        ic = data.u[:, 0].clone()
+    return replace(data, ic=ic, meta={"time_unit": given.time_unit}, burn_in=min(given.burn_in, data.shortest - 1))
+
+
+def _check_time_unit(frame: Frame, given: Given, path: Path) -> None:
+    have, want = given.time_unit, frame.time_unit
+    if have and want and have != want:
+        told = f"the times are in {have} in {path}, {frame.model} was trained with {want}"
+        raise TinoError(f"{told}: convert them, or if the label is wrong give units = NAME={want}")
 
 
 def _check_lengths(model: Operator, records: Sequence[Record]) -> None:
@@ -128,74 +114,11 @@ def _check_lengths(model: Operator, records: Sequence[Record]) -> None:
             raise TinoError(f"{told}; {record.where} has {len(record)}: train a time-invariant model, such as tino")
 
 
-def _states(frame: Frame, data: Dataset, known: bool, path: Path) -> Tensor:
-    if not known or frame.state != frame.output_size:
-        raise TinoError(
-            f"{frame.model} takes an initial state of {frame.state} numbers: {path} lacks the outputs at the start"
-        )
-    return data.u[:, 0].clone()
-
-
 def _answers(model: Operator, data: Dataset) -> tuple[Tensor, ...]:
-    ends = [data.time.n] * len(data) if data.lengths is None else data.lengths.tolist()
-    if len(set(ends)) == 1:
+    lengths = ends(data)
+    if len(set(lengths)) == 1:
         return tuple(predict(model, data.f, data.ic))
     return tuple(
         predict(model, data.f[i : i + 1, :n], None if data.ic is None else data.ic[i : i + 1])[0]
-        for i, n in enumerate(ends)
+        for i, n in enumerate(lengths)
     )
-
-
-# -- writing -------------------------------------------------------------------------------------------------
-
-
-def write_response(path: Path, response: Response) -> None:
-    """As a table with names and units, or as arrays t, u, f with theirs; whole or not at all."""
-    if path.suffix not in WRITTEN:
-        raise TinoError(f"{path} ends in '{path.suffix}', expected one of {', '.join(WRITTEN)}")
-    with whole_file(path) as part, open(part, "wb") as file:
-        if path.suffix == ".csv":
-            file.write(_table(response).encode())
-        else:
-            _save_arrays(file, response)
-
-
-def _table(response: Response) -> str:
-    data, out = response.data, io.StringIO()
-    unit = str(data.meta.get("time_unit", ""))
-    points = [""] if isinstance(data.outputs, Point) else [f" at {_place(row)}" for row in data.outputs.points.tolist()]
-    several = len(response.answers) > 1
-    lines = csv.writer(out, lineterminator="\n")
-    named = [f"{c.name}{point}{f' [{c.unit}]' if c.unit else ''}" for c in data.output_channels for point in points]
-    lines.writerow([*["record"] * several, f"time [{unit}]" if unit else "time", *named])
-    for i, (t, answer) in enumerate(zip(response.times, response.answers, strict=True), 1):
-        for time, row in zip(t.tolist(), answer.double().tolist(), strict=True):
-            lines.writerow([*[i] * several, f"{time:.10g}", *(f"{value:.9g}" for value in row)])
-    return out.getvalue()
-
-
-def _place(row: list[float]) -> str:
-    return f"{row[0]:.6g}" if len(row) == 1 else f"({'; '.join(f'{x:.6g}' for x in row)})"
-
-
-def _save_arrays(file: io.BufferedWriter, response: Response) -> None:
-    data = response.data
-    n_t = max(map(len, response.answers))
-    u = np.zeros((len(response.answers), n_t, data.output_size), response.answers[0].numpy().dtype)
-    for one, answer in zip(u, response.answers, strict=True):
-        one[: len(answer)] = answer.numpy()
-    arrays = {"f": data.f.numpy(), "t": max(response.times, key=len)}
-    for name, channels, grid in (("f", data.input_channels, data.inputs), ("u", data.output_channels, data.outputs)):
-        arrays |= {
-            f"{name}_names": np.array([c.name for c in channels]),
-            f"{name}_units": np.array([c.unit for c in channels]),
-        }
-        if not isinstance(grid, Point):
-            arrays[f"{name}_points"] = grid.points.numpy()
-    arrays["u"] = u
-    for name, channels, grid in (("f", data.input_channels, data.inputs), ("u", data.output_channels, data.outputs)):
-        if not isinstance(grid, Point):  # (records, times, points, channels), as read_arrays has it
-            arrays[name] = np.moveaxis(arrays[name].reshape(*arrays[name].shape[:2], len(channels), -1), 2, 3)
-    if data.lengths is not None:
-        arrays["lengths"] = data.lengths.numpy()
-    np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]

@@ -4,7 +4,7 @@ from matplotlib.figure import Figure
 
 from tino.channels import split_channels
 from tino.grids import Point, TimeGrid
-from tino.importing.prediction import Response
+from tino.importing.response import Response
 from tino.preview import Preview
 from tino.report.figures import MOST_ROWS, draw_preview, draw_samples, literal
 
@@ -13,7 +13,8 @@ def draw_response(found: Response, name: str) -> Figure:
     """With the outputs of the file beside the answer where it has them."""
     n = len(found.answers[0])
     data = found.data.take(slice(0, 1))
-    time = TimeGrid(data.time.start, data.time.start + (n - 1) * data.time.step, n)
+    start = float(found.times[0][0])
+    time = TimeGrid(start, start + (n - 1) * data.time.step, n)
     one = type(data)(
         data.f[:, :n].float(),
         data.u[:, :n].float(),
