@@ -55,6 +55,7 @@ def test_irregular_times(rows):
     refused(write(rows), "a.csv: the time steps range from 0.006")
     train, test, summary = taken("a.csv", resample=True)
     assert len(summary.repaired) == 1
+    assert "folds" not in summary.repaired[0]
     assert summary.dt == pytest.approx(0.01, rel=0.05)
     n = train.time.n + test.time.n - test.burn_in
     times = rows[0, 0] + summary.dt * np.arange(n)
@@ -67,6 +68,22 @@ def test_rounded_times_are_regular(rows):
     assert taken(write(rows))[2].dt == pytest.approx(0.01, rel=1e-4)
     rows[:, 0] = np.round(0.0123456 * np.arange(N), 4)
     assert taken(write(rows))[2].dt == pytest.approx(0.0123456, rel=1e-4)
+
+
+def test_times_of_float32_are_regular(rows):
+    """After a day the steps of float32 are three quarters of the time step."""
+    for shift in (1e4, 9e4):
+        times = (rows[:, 0] + shift).astype(np.float32)
+        np.savez("a.npz", time=times, f=rows[:, 1], y=rows[:, 2])
+        assert len(np.unique(np.diff(times))) == 2
+        assert taken("a.npz", "f", "y", cut=True)[2].records == 1
+        assert taken("a.npz", "f", "y")[2].dt == pytest.approx(0.01, rel=1e-3)
+        assert taken("a.npz", "f", "y", resample=True)[2].dt == pytest.approx(0.01, rel=1e-3)
+        assert taken("a.npz", "f", "y", dt=0.01)[2].dt == 0.01
+        np.savez("b.npz", time=times[:60], f=rows[:60, 1], y=rows[:60, 2])
+        assert taken(["a.npz", "b.npz"], "f", "y")[2].records == 2
+        np.savez("c.npz", time=np.delete(times, [50, 51, 52]), f=rows[3:, 1], y=rows[3:, 2])
+        refused("c.npz", "a gap of 0.0", "f", "y")
 
 
 def test_a_gap_in_time(rows):
@@ -148,8 +165,21 @@ def test_a_step_that_contradicts_the_times(rows):
 def test_files_with_different_steps(rows):
     write(rows)
     rows[:, 0] *= 2
-    refused(["a.csv", write(rows, "b.csv")], "the time step is 0.0")
+    refused(["a.csv", write(rows, "b.csv")], "the time step is 0.01 in a.csv, 0.02 in b.csv: use resample")
     assert taken(["a.csv", "b.csv"], resample=True, dt=0.01)[2].times == (600, 1199)
+
+
+def test_a_coarser_step_folds_what_is_faster(rows):
+    """Only a note: what a filter leaves of a start from rest is for the user to judge."""
+    slow = np.sin(2 * np.pi * rows[:, 0])
+    write(np.stack([rows[:, 0], slow, np.roll(slow, 1)], 1))
+    (line,) = taken("a.csv", resample=True, dt=0.05)[2].repaired
+    assert line == "a.csv was resampled from 600 times to 120 of step 0.05"
+    write(np.stack([rows[:, 0], slow, slow + np.sin(2 * np.pi * 19.3 * rows[:, 0])], 1))
+    (line,) = taken("a.csv", resample=True, dt=0.05)[2].repaired
+    assert "of step 0.05, which folds 50% of the variance of 'u' to lower frequencies" in line
+    assert line.endswith("filter it before, or give a smaller dt")
+    assert "folds" not in taken("a.csv", resample=True, dt=0.004)[2].repaired[0]
 
 
 def test_no_times_at_all(rows):
@@ -171,7 +201,28 @@ def test_missing_values_are_named_and_repaired_on_request(rows):
     assert summary.records == 2
     assert np.array_equal(train.u[0, :80, 0].numpy(), whole[:80, 2])
     rows[200:206, 1] = np.nan
-    refused(write(rows), "a.csv, line 202 (time 2): more than 5 values in a row are missing: use cut", fill=True)
+    refused(write(rows), "a.csv, line 202 (time 2): more than 5 values in a row are missing", fill=True)
+    rows[200:206, 1] = 0.0
+    rows[0, 2] = np.nan
+    refused(
+        write(rows), "line 2 (time 0): more than 5 values in a row are missing, or those before or after", fill=True
+    )
+
+
+def test_missing_values_are_interpolated_over_time(rows):
+    rows[:, 0] = np.cumsum(0.01 * (1 + np.random.default_rng(5).random(N)))
+    rows[:, 2] = 3 * rows[:, 0]
+    rows[100:103, 2] = np.nan
+    with pytest.warns(tino.TinoWarning, match="no influence"):
+        train, _, _ = taken(write(rows), fill=True, resample=True)
+    assert np.allclose(train.u[0, :, 0], 3 * (rows[0, 0] + train.time.step * np.arange(train.time.n)))
+
+
+def test_nothing_is_interpolated_between_two_records(rows):
+    rows[300:, 0] -= 3.0
+    rows[300, 2] = np.nan
+    summary = taken(write(rows), fill=True, cut=True)[2]
+    assert (summary.records, summary.times) == (2, (299, 300))
 
 
 def test_records_with_missing_values_can_be_dropped(rows):

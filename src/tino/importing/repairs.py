@@ -1,5 +1,7 @@
 """Records with missing values, gaps and irregular times: found and named, and repaired where that was asked for."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from tino.errors import TinoError, counted
@@ -10,6 +12,7 @@ FILLED = 5  # missing values in a row that may be interpolated
 SHORTEST = 8  # times of a record; shorter pieces are left out
 STEP, DRIFT = 0.02, 0.1  # of a step: how far one may be from the median, and a time from its place on an equal grid
 GAP = 1.5  # steps
+LONGER, FOLDED = 1.1, 0.01  # steps, and of a channel's variance: what a new step folds to lower frequencies is noted
 SAME = 1e-3  # of a step: records with steps this close have one step
 
 
@@ -31,7 +34,7 @@ def repaired(records: list[Record], f: Side, u: Side, options: ImportOptions) ->
         raise TinoError(f"{where}: {told}, at least {SHORTEST} are needed")
     step = _one_step(records, options)
     if options.resample:
-        return [_resampled(record, step, notes) for record in records], step, notes
+        return [_resampled(record, f, u, step, notes) for record in records], step, notes
     return records, step, notes
 
 
@@ -53,16 +56,16 @@ def _complete(record: Record, f: Side, u: Side, options: ImportOptions, notes: l
     count = int(bad.sum())
     lacking = f"{counted(count, 'row')} with missing values"
     if options.fill:
-        filled = Record(record.content, record.number, record.t, _filled(record.f), _filled(record.u), record.rows)
+        t = np.arange(len(record)) if record.t is None else record.t
+        filled = replace(record, f=_filled(t, record.f), u=_filled(t, record.u))
         left = _bad(filled)
         if not left.any():
             notes.append(f"{record.where}: {lacking} interpolated, the first at {record.at(row)}")
             return [filled]
         if not options.cut:
             row = int(np.flatnonzero(left)[0])
-            raise TinoError(
-                f"{record.at(row)}: more than {FILLED} values in a row are missing: use cut instead of fill"
-            )
+            found = f"more than {FILLED} values in a row are missing, or those before or after them"
+            raise TinoError(f"{record.at(row)}: {found}: use cut instead of fill")
         record, bad = filled, left
     if options.drop:
         notes.append(f"{record.where} was left out: {lacking}, the first at {record.at(row)}")
@@ -84,8 +87,8 @@ def _bad(record: Record) -> np.ndarray:
     return np.asarray(~np.isfinite(np.concatenate([record.f, record.u], 1)).all(1))
 
 
-def _filled(values: np.ndarray) -> np.ndarray:
-    """Short runs of missing values between two others, interpolated."""
+def _filled(t: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Short runs of missing values between an earlier and a later one, interpolated linearly in time."""
     values = values.copy()
     for column in values.T:
         bad = ~np.isfinite(column)
@@ -93,8 +96,8 @@ def _filled(values: np.ndarray) -> np.ndarray:
             continue
         edges = np.flatnonzero(np.diff(np.concatenate([[False], bad, [False]]).astype(int)))
         for a, b in zip(edges[::2], edges[1::2], strict=True):
-            if b - a <= FILLED and a > 0 and b < len(column):
-                column[a:b] = np.interp(np.arange(a, b), [a - 1, b], [column[a - 1], column[b]])
+            if b - a <= FILLED and a > 0 and b < len(column) and (np.diff(t[a - 1 : b + 1]) > 0).all():
+                column[a:b] = np.interp(t[a:b], t[[a - 1, b]], column[[a - 1, b]])
     return values
 
 
@@ -114,7 +117,8 @@ def _in_time(record: Record, options: ImportOptions, notes: list[str]) -> list[R
         fix = "leave the row out" if steps[back[0]] == 0 else "sort the rows, or use cut if a new record begins there"
         raise TinoError(f"{record.at(row)}: the time {word}{more}: {fix}")
     usual = float(np.median(steps[steps > 0])) if (steps > 0).any() else 1.0
-    gaps = np.flatnonzero((steps > GAP * usual) | (steps <= 0))
+    rounding = _rounding(record.t)
+    gaps = np.flatnonzero((steps > GAP * usual + rounding) | (steps <= 0))
     if len(gaps) and options.cut:
         found = counted(len(gaps), "gap")
         notes.append(f"{record.where} was cut at {found} in time, the first at {record.at(int(gaps[0]) + 1)}")
@@ -122,7 +126,7 @@ def _in_time(record: Record, options: ImportOptions, notes: list[str]) -> list[R
         return [piece for rows in pieces for piece in _in_time(record.part(rows), options, notes)]
     if options.resample or _even(record.t):
         return [record]
-    if len(gaps) and _even_between(steps, usual):
+    if len(gaps) and _even_between(steps, usual, rounding):
         row = int(gaps[0]) + 1
         more = f" ({len(gaps)} gaps in all)" if len(gaps) > 1 else ""
         found = f"{record.at(row)}: a gap of {steps[gaps[0]]:.4g} after steps of {usual:.4g}{more}"
@@ -133,14 +137,21 @@ def _in_time(record: Record, options: ImportOptions, notes: list[str]) -> list[R
 
 
 def _even(t: np.ndarray) -> bool:
-    steps, usual = np.diff(t), (t[-1] - t[0]) / (len(t) - 1)
+    steps, usual, rounding = np.diff(t), (t[-1] - t[0]) / (len(t) - 1), _rounding(t)
     drift = np.abs(t - t[0] - usual * np.arange(len(t))).max()
-    rounding = np.spacing(np.abs(t).max().astype(np.float32)) if t.dtype == np.float32 else 0.0
     return bool((np.abs(steps - usual) <= STEP * usual + rounding).all() and drift <= DRIFT * usual + rounding)
 
 
-def _even_between(steps: np.ndarray, usual: float) -> bool:
-    return bool((np.abs(steps - usual) <= STEP * usual)[steps <= GAP * usual].all())
+def _even_between(steps: np.ndarray, usual: float, rounding: float) -> bool:
+    near = steps <= GAP * usual + rounding
+    return bool((np.abs(steps - usual) <= STEP * usual + rounding)[near].all())
+
+
+def _rounding(t: np.ndarray) -> float:
+    """How far the distance of two times may be off by rounding: to float32, if they are all numbers of it."""
+    with np.errstate(over="ignore"):
+        kind = np.float32 if (t == t.astype(np.float32)).all() else np.float64
+    return float(np.spacing(np.abs(t).max().astype(kind)))
 
 
 def _one_step(records: list[Record], options: ImportOptions) -> float:
@@ -151,21 +162,29 @@ def _one_step(records: list[Record], options: ImportOptions) -> float:
             where = records[0].content.path
             raise TinoError(f"{where} has no column of times: give dt, the time step, or time, the name of the column")
         return float(options.dt)
-    found = np.array([_median_step(record) if options.resample else _mean_step(record) for record in timed])
-    usual = float(np.median(found))
-    far = int(np.argmax(np.abs(found - usual)))
-    if options.dt is not None and (options.resample or abs(options.dt / usual - 1) <= SAME):
+    found = np.array([_usual_step(record) if options.resample else _mean_step(record) for record in timed])
+    middle = int(np.argsort(found)[len(found) // 2])
+    usual = float(found[middle])
+    slack = np.array([_slack(record) for record in timed]) + SAME * usual
+    if options.dt is not None and (options.resample or abs(options.dt - usual) <= slack[middle]):
         return float(options.dt)
     if options.dt is not None:
         factor = usual / options.dt
-        told = f"dt is {options.dt:g}, but the times in {timed[0].where} step by {usual:.6g}"
+        told = f"dt is {options.dt:g}, but the times in {timed[middle].where} step by {usual:.6g}"
         ms = ": milliseconds and seconds?" if 900 < max(factor, 1 / factor) < 1100 else ""
         raise TinoError(f"{told}, {factor:.4g} times as much{ms or ':'} leave dt out, or give dt = {usual:.6g}")
-    if not options.resample and abs(found[far] / usual - 1) > SAME:
-        other = timed[int(np.argmin(np.abs(found - usual)))]
-        told = f"the time step is {found[far]:.6g} in {timed[far].where}, {usual:.6g} in {other.where}"
+    if options.resample:
+        return neat(usual)
+    far = int(np.argmax(np.abs(found - usual) - slack))
+    if abs(found[far] - usual) > slack[far] + _slack(timed[middle]):
+        told = f"the time step is {found[far]:.6g} in {timed[far].where}, {usual:.6g} in {timed[middle].where}"
         raise TinoError(f"{told}: use resample, or import them apart")
-    return neat(usual)
+    return neat(float(np.average(found, weights=[len(record) - 1 for record in timed])))
+
+
+def _slack(record: Record) -> float:
+    """How far the mean step may be off by the rounding of the times."""
+    return 0.0 if record.t is None else _rounding(record.t) / (len(record) - 1)
 
 
 def _mean_step(record: Record) -> float:
@@ -173,11 +192,13 @@ def _mean_step(record: Record) -> float:
     return float((record.t[-1] - record.t[0]) / (len(record) - 1))
 
 
-def _median_step(record: Record) -> float:
-    return float(np.median(np.diff(record.t))) if record.t is not None else 0.0
+def _usual_step(record: Record) -> float:
+    """The mean of even steps, the median of others."""
+    assert record.t is not None
+    return _mean_step(record) if _even(record.t) else float(np.median(np.diff(record.t)))
 
 
-def _resampled(record: Record, step: float, notes: list[str]) -> Record:
+def _resampled(record: Record, f: Side, u: Side, step: float, notes: list[str]) -> Record:
     """Interpolated linearly on equal steps, unless its times are such already."""
     t = record.t
     if t is None or (_even(t) and abs(_mean_step(record) / step - 1) <= SAME):
@@ -188,10 +209,33 @@ def _resampled(record: Record, step: float, notes: list[str]) -> Record:
             f"{record.where}: resampling to steps of {step:g} makes {n} times of {len(record)}: cut it at gaps"
         )
     times = t[0] + step * np.arange(n)
-    f, u = (
-        np.stack([np.interp(times, t, column) for column in v.T], 1) if v.shape[1] else np.zeros((n, 0))
-        for v in (record.f, record.u)
-    )
-    notes.append(f"{record.where} was resampled from {len(record)} times to {n} of step {step:g}")
+    told = f"{record.where} was resampled from {len(record)} times to {n} of step {step:g}"
+    notes.append(told + _folded(record, f, u, step))
     rows = record.rows[np.searchsorted(t, times).clip(max=len(record) - 1)]
-    return Record(record.content, record.number, times, f, u, rows)
+    inputs, outputs = (_at(times, t, values) for values in (record.f, record.u))
+    return replace(record, t=times, f=inputs, u=outputs, rows=rows)
+
+
+def _at(times: np.ndarray, t: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values at other times, interpolated linearly."""
+    return np.stack([np.interp(times, t, column) for column in values.T] or [np.zeros((0, len(times)))], 1)
+
+
+def _folded(record: Record, f: Side, u: Side, step: float) -> str:
+    """What a note says of a step so long that the fast part of a channel appears as a slow one."""
+    if record.t is None or step < LONGER * _usual_step(record):
+        return ""
+    times = np.linspace(record.t[0], record.t[-1], len(record))
+    fast = np.fft.rfftfreq(len(times), times[1] - times[0]) > 0.5 / step
+    shares: dict[str, float] = {}
+    for side, values in ((f, record.f), (u, record.u)):
+        for j, channel in enumerate(side.channels):
+            own = _at(times, record.t, values[:, j * side.grid.size : (j + 1) * side.grid.size])
+            own = own / max(np.abs(own).max(), 1e-300)
+            power = np.square(np.abs(np.fft.rfft((own - own.mean(0)) * np.hanning(len(times))[:, None], axis=0)))
+            shares[channel.name] = float(power[fast].sum() / max(power.sum(), 1e-300))
+    name, share = max(shares.items(), key=lambda one: one[1])
+    if share < FOLDED:
+        return ""
+    told = f", which folds {share:.0%} of the variance of '{name}' to lower frequencies"
+    return f"{told}: filter it before, or give a smaller dt"
