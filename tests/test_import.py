@@ -347,6 +347,44 @@ def test_xarray_keeps_names_units_and_coordinates():
         assert [c.name for c in found.output_channels] == ["a", "b"]
 
 
+def test_xarray_s_coordinates_must_agree():
+    force = xr.DataArray(F[0], dims="time", coords={"time": TIMES}, name="force")
+    path = xr.DataArray(U[0], dims=("t", "x"), coords={"t": TIMES + 1e-12, "x": PLACES}, name="path")
+    assert tino.from_arrays(force, path).time.step == pytest.approx(0.1)
+    said = "the times of f and u differ: f has 40 from 0 to 3.9, u has 40 from 1 to 4.9: interpolate"
+    with pytest.raises(tino.TinoError, match=said):
+        tino.from_arrays(force, path.assign_coords(t=TIMES + 1))
+    with pytest.raises(tino.TinoError, match=r"the times of f and u differ: f has 40 from 0 to 3.9, u has 39 from"):
+        tino.from_arrays(force, path[1:])
+    assert tino.from_arrays(force, path.assign_coords(t=TIMES + 1), t=0.5 * TIMES).time.step == pytest.approx(0.05)
+    dates = np.datetime64("2024-01-01") + (1000 * TIMES).round().astype("timedelta64[ms]")
+    later = dates + np.timedelta64(1, "h")
+    with pytest.raises(tino.TinoError, match=r"f has 40 from 2024-01-01T00.*, u has 40 from 2024-01-01T01"):
+        tino.from_arrays(force.assign_coords(time=dates), path.assign_coords(t=later))
+    field = xr.DataArray(U[0], dims=("time", "x"), coords={"time": TIMES, "x": 2 * PLACES}, name="heat")
+    with pytest.raises(tino.TinoError, match="the axis 'x' of f and that of u have different coordinates"):
+        tino.from_arrays(field, path)
+    two = xr.DataArray(F[:2].T, dims=("time", "channel"), coords={"time": TIMES, "channel": ["a", "b"]}, name="two")
+    one = xr.DataArray(F[:1].T, dims=("time", "channel"), coords={"time": TIMES, "channel": ["c"]}, name="one")
+    assert len(tino.from_arrays(two, one).input_channels) == 2
+
+
+def test_lists_of_records_must_agree():
+    with pytest.raises(tino.TinoError, match="f has 1 record, u has 8: give each input its output"):
+        tino.from_arrays(list(F[:1]), list(U), dt=0.1)
+    with pytest.raises(tino.TinoError, match="u is a list of records, f is one array: give two lists, or two arrays"):
+        tino.from_arrays(F, list(U), dt=0.1)
+    with pytest.raises(tino.TinoError, match="t has the times of 2 records, f has 8"):
+        tino.from_arrays(list(F), list(U), t=[TIMES, TIMES])
+
+
+def test_whole_numbers_keep_their_digits():
+    counts = 2**40 + np.arange(T)
+    data = tino.from_arrays(counts, counts.astype("f4"), dt=1.0)
+    assert np.array_equal(data.f[0, :, 0].numpy(), counts)
+    assert data.u.dtype == torch.float32
+
+
 # -- benchmarks ----------------------------------------------------------------------------------------------
 
 

@@ -1,18 +1,19 @@
 """Datasets from arrays in memory: numpy's, torch's, lists of records of different lengths, xarray's."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from tino.channels import Channel
 from tino.data import Dataset
-from tino.errors import TinoError, in_short
+from tino.errors import TinoError, counted, in_short
 from tino.importing.content import Content, Variable
 from tino.importing.options import ImportOptions
+from tino.importing.plain import floats
 from tino.importing.records import CHANNELS, RECORDS, TIMES, Record, Side, read_records, same_side
-from tino.importing.repairs import repaired
+from tino.importing.repairs import SAME, repaired
 from tino.importing.whole import together
 
 WHERE = "the arrays"
@@ -40,27 +41,23 @@ def from_arrays(
     of records without the first axis, which may differ in length. With points (n,) or (n, d), the axis after the times
     is points. xarray's arrays and datasets keep their names, units and coordinates. Give the times t or the step dt.
     """
-    options = ImportOptions(dt=dt, periodic=periodic, burn_in=burn_in)
+    options = ImportOptions(dt=dt, periodic=periodic, burn_in=burn_in, time=None if t is None else "t")
     records: list[Record] = []
     sides: tuple[Side, Side] | None = None
-    count = len(f) if isinstance(f, list | tuple) else 1
+    count = _count(f, u, t)
     for i in range(count):
-        parts = [
-            _variables(side, name, points, i)
-            for side, name, points in ((f, "f", input_points), (u, "u", output_points))
-        ]
-        variables: dict[str, tuple[Variable, np.ndarray]] = {**parts[0][0], **parts[1][0]}
-        if clash := [name for name in parts[0][1] if name in parts[1][1]]:
+        inputs, outputs = _part(f, "f", input_points, i), _part(u, "u", output_points, i)
+        if t is None:
+            _check_coordinates(inputs, outputs)
+        if clash := [name for name in inputs.channels if name in outputs.channels]:
             raise TinoError(f"'{clash[0]}' is the name of an input and of an output: rename one")
+        values = {**inputs.values, **outputs.values}
+        variables = {**inputs.variables, **outputs.variables}
         if t is not None:
-            given = _plain(
-                t[i] if isinstance(t, list | tuple) and isinstance(f, list | tuple) and np.ndim(t[0]) else t, "t"
-            )
-            variables["t"] = Variable(given.shape, "", ("time",) if given.ndim == 1 else ("record", "time")), given
-        content = Content(
-            WHERE, {name: about for name, (about, _) in variables.items()}, {k: v for k, (_, v) in variables.items()}
-        )
-        found, *both = read_records(content, parts[0][1], parts[1][1], options)
+            values["t"] = _plain(t[i] if _listed(t) and _listed(f) and np.ndim(t[0]) else t, "t")
+            variables["t"] = Variable(values["t"].shape, "", ("record", "time")[-values["t"].ndim :])
+        content = Content(WHERE, variables, values)
+        found, *both = read_records(content, inputs.channels, outputs.channels, options)
         records += [replace(record, number=i + 1) if count > 1 else record for record in found]
         sides = sides or (both[0], both[1])
         same_side(sides[0], both[0], "record 1", f"record {i + 1}", "inputs")
@@ -73,42 +70,98 @@ def from_arrays(
     return together(fixed, first, second, step, options)
 
 
-def _variables(side: Any, name: str, points: Any, i: int) -> tuple[dict[str, tuple[Variable, np.ndarray]], list[str]]:
+@dataclass(frozen=True)
+class Part:
     """The variables of f or u, with what xarray knows of their axes, and which of them are channels."""
-    listed = isinstance(side, list | tuple)
-    if listed and i >= len(side):
-        raise TinoError(f"{name} has {len(side)} records, fewer than the other side")
-    one = side[i] if listed else side
+
+    channels: list[str]
+    variables: dict[str, Variable] = field(default_factory=dict)
+    values: dict[str, np.ndarray] = field(default_factory=dict)
+    begins: dict[str, Any] = field(default_factory=dict)  # of axes that are dates: the first
+
+    def add(self, name: str, values: np.ndarray, axes: tuple[str, ...], unit: str = "") -> None:
+        self.variables[name], self.values[name] = Variable(values.shape, unit, axes), values
+
+    @property
+    def time(self) -> str | None:
+        """The variable with the times."""
+        return next((name for name in self.values if name.lower() in TIMES and name not in self.channels), None)
+
+
+def _listed(side: Any) -> bool:
+    return isinstance(side, list | tuple)
+
+
+def _count(f: Any, u: Any, t: Any) -> int:
+    """The number of records in the lists; 1 if there are none."""
+    if _listed(f) != _listed(u):
+        one, other = ("f", "u") if _listed(f) else ("u", "f")
+        raise TinoError(f"{one} is a list of records, {other} is one array: give two lists, or two arrays")
+    if not _listed(f):
+        return 1
+    if len(f) != len(u):
+        raise TinoError(f"f has {counted(len(f), 'record')}, u has {len(u)}: give each input its output")
+    if _listed(t) and len(t) and np.ndim(t[0]) and len(t) != len(f):
+        raise TinoError(f"t has the times of {counted(len(t), 'record')}, f has {len(f)}")
+    return len(f)
+
+
+def _part(side: Any, name: str, points: Any, i: int) -> Part:
+    one = side[i] if _listed(side) else side
     if hasattr(one, "data_vars"):
         arrays = {str(key): value for key, value in one.data_vars.items()}
     elif hasattr(one, "dims") and hasattr(one, "coords"):
         arrays = {str(one.name or name): one}
     else:
-        return _of_numpy(_plain(one, name), name, points, listed), [name]
-    found: dict[str, tuple[Variable, np.ndarray]] = {}
+        return _of_numpy(_plain(one, name), name, points, _listed(side))
+    found = Part(list(arrays))
     for key, array in arrays.items():
         dims = tuple(map(str, array.dims))
         if not any(axis.lower() in TIMES for axis in dims):
             k = next((k for k, axis in enumerate(dims) if axis.lower() not in (*RECORDS, *CHANNELS)), 0)
             dims = (*dims[:k], "time", *dims[k + 1 :])
-        unit = str(array.attrs.get("units", ""))
-        values = _plain(array.values, key)
-        found[key] = (Variable(values.shape, unit, dims), values)
+        found.add(key, _plain(array.values, key), dims, str(array.attrs.get("units", "")))
         for axis, own in zip(dims, map(str, array.dims), strict=True):
             if own in array.coords and np.ndim(array.coords[own]) == 1:
-                steps = _times(array.coords[own].values)
-                found[axis] = (Variable(steps.shape, str(array.coords[own].attrs.get("units", "")), (axis,)), steps)
-    return found, list(arrays)
+                places = array.coords[own].values
+                found.add(axis, _numbers(places), (axis,), str(array.coords[own].attrs.get("units", "")))
+                if places.dtype.kind == "M" and len(places):
+                    found.begins[axis] = places[0]
+    return found
 
 
-def _times(values: np.ndarray) -> np.ndarray:
+def _numbers(values: np.ndarray) -> np.ndarray:
     """Numbers as they are, dates as seconds after the first."""
     if values.dtype.kind == "M":
         return (values - values[0]) / np.timedelta64(1, "s")
     return values.astype(float) if values.dtype.kind in "fiu" else np.arange(len(values), dtype=float)
 
 
-def _of_numpy(values: np.ndarray, name: str, points: Any, listed: bool) -> dict[str, tuple[Variable, np.ndarray]]:
+def _check_coordinates(inputs: Part, outputs: Part) -> None:
+    """An error if the times of the inputs are not those of the outputs, or if an axis of both has two meanings."""
+    aside = (*inputs.channels, *CHANNELS)
+    shared = [(name, name) for name in inputs.values if name in outputs.values and name.lower() not in aside]
+    for one, other in dict.fromkeys([(inputs.time, outputs.time), *shared]):
+        if one is None or other is None:
+            continue
+        first, second = inputs.values[one], outputs.values[other]
+        near = SAME * np.abs(np.diff(first)).min() if len(first) > 1 else 0.0
+        same = first.shape == second.shape and np.allclose(first, second, rtol=0.0, atol=near, equal_nan=True)
+        if same and inputs.begins.get(one) == outputs.begins.get(other):
+            continue
+        if one != inputs.time:
+            raise TinoError(f"the axis '{one}' of f and that of u have different coordinates: rename one of them")
+        told = f"f has {_span(inputs, one)}, u has {_span(outputs, other)}"
+        raise TinoError(f"the times of f and u differ: {told}: interpolate one at the times of the other")
+
+
+def _span(part: Part, name: str) -> str:
+    values, begin = part.values[name], part.begins.get(name)
+    ends = (f"{values[0]:g}", f"{values[-1]:g}") if begin is None else (str(begin), f"{values[-1]:g} s later")
+    return f"{len(values)} from {ends[0]} to {ends[1]}" if len(values) else "none"
+
+
+def _of_numpy(values: np.ndarray, name: str, points: Any, listed: bool) -> Part:
     ndim = values.ndim + listed
     if ndim not in AXES or (listed and ndim == 1):
         shapes = "(times,), (records, times), with channels, or with points and channels"
@@ -117,12 +170,13 @@ def _of_numpy(values: np.ndarray, name: str, points: Any, listed: bool) -> dict[
     if points is not None and ndim == 3:
         axes = ("record", "time", "x")
     axes = tuple(f"{name}-{axis}" if axis == "x" else axis for axis in axes[listed:])
-    found = {name: (Variable(values.shape, "", axes), values)}
+    found = Part([name])
+    found.add(name, values, axes)
     if points is not None:
         places = _plain(points, f"points of {name}").astype(float)
         if f"{name}-x" not in axes or len(places) != values.shape[axes.index(f"{name}-x")]:
             raise TinoError(f"{len(places)} points do not fit {name} of shape {values.shape}")
-        found[f"{name}-x"] = (Variable(places.shape, "", (f"{name}-x", "")[: places.ndim]), places)
+        found.add(f"{name}-x", places, (f"{name}-x", "")[: places.ndim])
     return found
 
 
@@ -131,8 +185,7 @@ def _plain(values: Any, name: str) -> np.ndarray:
         values = values.detach().cpu().numpy()
     try:
         found = np.asarray(values)
-        kind = np.float64 if found.dtype == np.float64 else np.float32
-        return found.astype(kind) if found.dtype.kind in "fiub" else np.asarray(found, float)
+        return floats(found) if found.dtype.kind in "fiub" else np.asarray(found, float)
     except (TypeError, ValueError) as error:
         raise TinoError(f"{name} is not an array of numbers: {in_short(error)}") from error
 

@@ -80,7 +80,7 @@ def _of_arrays(path: Path, arrays: dict[str, np.ndarray]) -> Content:
     variables = {
         plain: Variable(kept[name].shape, unit, ("",) * kept[name].ndim) for name, (plain, unit) in names.items()
     }
-    values = {plain: _floats(kept[name]) for name, (plain, _) in names.items()}
+    values = {plain: floats(kept[name]) for name, (plain, _) in names.items()}
     return Content(str(path), {name: one.as_vector() for name, one in variables.items()}, _as_vectors(values))
 
 
@@ -88,7 +88,8 @@ def _as_vectors(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {name: array.reshape(Variable(array.shape).as_vector().shape) for name, array in values.items()}
 
 
-def _floats(array: np.ndarray) -> np.ndarray:
+def floats(array: np.ndarray) -> np.ndarray:
+    """float32 where that holds them, else float64: whole numbers may be large."""
     return array.astype(np.float32 if array.dtype.kind == "f" and array.dtype.itemsize <= 4 else np.float64)
 
 
@@ -101,7 +102,7 @@ def _of_one_array(path: Path) -> Content:
             raise ValueError(f"it holds {in_short(dtype, 40)}, expected numbers")
         if min(shape, default=0) < 1 or header + math.prod(shape) * dtype.itemsize > path.stat().st_size:
             raise ValueError(f"it claims shape {in_short(shape, 40)}, which is more than it holds, or nothing")
-        array = _floats(np.load(path, allow_pickle=False))
+        array = floats(np.load(path, allow_pickle=False))
     except Exception as error:  # numpy's parser of headers raises many kinds
         raise TinoError(f"{path} is not a readable .npy file ({in_short(error)})") from error
     if array.ndim > 3:

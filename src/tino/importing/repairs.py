@@ -218,7 +218,10 @@ def _resampled(record: Record, f: Side, u: Side, step: float, notes: list[str]) 
 
 def _at(times: np.ndarray, t: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Values at other times, interpolated linearly."""
-    return np.stack([np.interp(times, t, column) for column in values.T] or [np.zeros((0, len(times)))], 1)
+    found = np.empty((len(times), values.shape[1]))
+    for j, column in enumerate(values.T):
+        found[:, j] = np.interp(times, t, column)
+    return found
 
 
 def _folded(record: Record, f: Side, u: Side, step: float) -> str:
