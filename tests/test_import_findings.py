@@ -249,6 +249,80 @@ def test_text_in_a_column_of_numbers(rows):
     refused("a.csv", "a.csv, line 42: 2 cells, expected 3")
 
 
+def test_a_decimal_comma_is_found_in_any_of_the_first_rows(rows):
+    rows[0] = 0.0
+    text = "\n".join(";".join(f"{v:.17g}".replace(".", ",") for v in row) for row in rows)
+    Path("a.csv").write_text(f"t;f;u\n{text}\n")
+    assert text.startswith("0;0;0\n0,01")
+    train, _, _ = taken("a.csv")
+    assert np.array_equal(train.f[0, :, 0].numpy(), rows[: train.time.n, 1])
+
+
+def with_column(rows: np.ndarray, cells: list[str], head: str, first: int = 1) -> None:
+    """a.csv with a column of text before the one with that number."""
+    lines = []
+    for row, cell in zip(rows, cells, strict=True):
+        numbers = [repr(float(v)) for v in row]
+        lines.append(",".join([*numbers[:first], cell, *numbers[first:]]))
+    Path("a.csv").write_text("\n".join([head, *lines]) + "\n")
+
+
+@pytest.mark.parametrize("every", [1, 7])
+def test_a_column_of_text_that_nobody_uses(every, rows, capsys):
+    """In all rows, or in some: then the first row without text is not the first of numbers."""
+    with_column(rows, ["" if i % every else "OK" for i in range(N)], "t,state,f,u")
+    train, _, summary = taken("a.csv")
+    assert np.array_equal(train.f[0, :, 0].numpy(), rows[: train.time.n, 1])
+    assert summary.repaired == ("a.csv: the column 'state' is left out, it holds text such as 'OK'",)
+    refused("a.csv", "the column 'state' of a.csv holds text such as 'OK', expected numbers", "state", "u")
+
+
+def test_a_preamble_and_units_above_columns_of_text(rows):
+    with_column(rows, ["run A, second"] * N, "t;f;state;u", 2)
+    lines = Path("a.csv").read_text().replace(",", ";").replace("run A; second", '"run A, second"')
+    Path("a.csv").write_text("Logger 7;;;\n" + lines.replace("u\n", "u\ns;N;;mm\n", 1))
+    train, _, _ = taken("a.csv")
+    assert [str(c) for c in train.input_channels + train.output_channels] == ["f [N]", "u [mm]"]
+    assert np.array_equal(train.f[0, :, 0].numpy(), rows[: train.time.n, 1])
+    Path("a.txt").write_text("This is no table.\nIt was made by tino 1 and\nit ends here\n")
+    refused("a.txt", "has no line of numbers among its first 200")
+
+
+def test_dates_are_read_as_seconds(rows):
+    dates = (np.datetime64("2024-01-31T12:00:00") + (10 * np.arange(N)).astype("timedelta64[ms]")).astype(str)
+    for cells in (dates, [f"{one}Z" for one in dates], [one.replace("T", " ") for one in dates]):
+        with_column(rows[:, 1:], list(cells), "time,f,u", 0)
+        _, _, summary = taken("a.csv")
+        assert (summary.dt, summary.time_unit, summary.records) == (0.01, "s", 1)
+        assert "the dates 'time' are read as seconds after 2024-01-31 12:00:00" in summary.repaired[0]
+    cells = dates.tolist()
+    cells[80] = "yesterday"
+    with_column(rows[:, 1:], cells, "time,f,u", 0)
+    refused("a.csv", "a.csv, line 82, column 'time': 'yesterday' is not a date such as 2024-01-31 12:00:00")
+    cells[80] = ""
+    with_column(rows[:, 1:], cells, "time,f,u", 0)
+    refused("a.csv", "a.csv, line 82: the time is missing")
+
+
+def test_times_that_are_neither_numbers_nor_dates(rows):
+    with_column(rows[:, 1:], [f"12:{i // 60:02d}:{i % 60:02d}" for i in range(N)], "time,f,u", 0)
+    said = "holds text such as '12:00:00', expected numbers, or dates such as 2024-01-31T12:00:00"
+    refused("a.csv", f"a.csv has no column of times ('time' {said}): give dt")
+    refused("a.csv", f"the column 'time' of a.csv {said}", time="time")
+    assert taken("a.csv", dt=0.01)[2].dt == 0.01
+
+
+def test_comments_among_the_numbers_are_counted(rows):
+    path = Path(write(rows))
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(["# made on Monday", *lines[:301], "# restart", *lines[301:401], "%", *lines[401:]]))
+    summary = taken("a.csv")[2]
+    assert summary.times == (N, N)
+    assert summary.repaired == (
+        "a.csv: 2 lines that begin with # or % among the numbers left out, the first is line 303",
+    )
+
+
 # -- columns -------------------------------------------------------------------------------------------------
 
 
@@ -269,6 +343,8 @@ def test_columns_that_are_not_there_or_not_clear(rows):
         "path",
     )
     refused(write(rows, "c.csv", head="t,f,f"), "c.csv has two columns named 'f'", "f", "u")
+    np.savez("c.npz", **{"force [N]": rows[:, 1], "force [kN]": rows[:, 2], "u": rows[:, 2], "t": rows[:, 0]})
+    refused("c.npz", "c.npz has two arrays named 'force', 'force [N]' and 'force [kN]': rename one", "force", "u")
     refused(write(rows, "c.csv", head="t,f"), "c.csv has 2 names (t, f) above 3 columns of numbers", "f", "u")
 
 

@@ -45,6 +45,8 @@ class Content:
     values: Mapping[str, np.ndarray] = field(default_factory=dict)
     lines: tuple[int, ...] = ()  # of a text, the line of each row
     more: Callable[[list[str]], Mapping[str, np.ndarray]] | None = None  # reads the values of variables
+    texts: Mapping[str, str] = field(default_factory=dict)  # columns of text, which are not read, and a cell of each
+    notes: tuple[str, ...] = ()  # what a user should know of the reading
 
     def fetched(self, names: Iterable[str]) -> "Content":
         """With the values of these variables, read together."""
@@ -73,11 +75,17 @@ class Content:
                 hits = [name for name in self.variables if pattern.fullmatch(name)]
             else:
                 hits = [name for name in self.variables if split_unit(one)[0] == name]
+            if not hits and (text := next((name for name in self.texts if name in (one, split_unit(one)[0])), None)):
+                raise TinoError(f"the column '{text}' of {self.path} {self.not_numbers(text)}")
             if not hits:
                 hint = in_short(nearest(one, self.variables), 300)
                 raise TinoError(f"{self.path} has no column '{one}': {hint}")
             found += [hit for hit in hits if hit not in found]
         return found
+
+    def not_numbers(self, name: str) -> str:
+        """Why a column of text is not read."""
+        return f"holds text such as '{self.texts[name]}', expected numbers, or dates such as 2024-01-31T12:00:00"
 
     def time_name(self) -> str | None:
         """The variable that is obviously the time; None if there is none."""

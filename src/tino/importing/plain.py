@@ -77,6 +77,11 @@ def _of_arrays(path: Path, arrays: dict[str, np.ndarray]) -> Content:
     if not kept:
         raise TinoError(f"{path} holds no arrays of numbers")
     names = {name: split_unit(name) for name in kept}
+    first: dict[str, str] = {}
+    for name, (plain, _) in names.items():
+        if (other := first.setdefault(plain, name)) != name:
+            both = f"'{in_short(other, 40)}' and '{in_short(name, 40)}'"
+            raise TinoError(f"{path} has two arrays named '{in_short(plain, 40)}', {both}: rename one")
     variables = {
         plain: Variable(kept[name].shape, unit, ("",) * kept[name].ndim) for name, (plain, unit) in names.items()
     }

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from tino.errors import TinoError, counted
+from tino.importing.content import TIMES
 from tino.importing.options import ImportOptions
 from tino.importing.records import Record, Side, neat
 
@@ -18,7 +19,7 @@ SAME = 1e-3  # of a step: records with steps this close have one step
 
 def repaired(records: list[Record], f: Side, u: Side, options: ImportOptions) -> tuple[list[Record], float, list[str]]:
     """Records without missing values and with one time step, that step, and what was repaired."""
-    notes: list[str] = []
+    notes = list(dict.fromkeys(note for record in records for note in record.content.notes))
     records = [piece for record in records for piece in _complete(record, f, u, options, notes)]
     records = [piece for record in records for piece in _in_time(record, options, notes)]
     short = [record for record in records if len(record) < SHORTEST]
@@ -159,8 +160,12 @@ def _one_step(records: list[Record], options: ImportOptions) -> float:
     timed = [record for record in records if record.t is not None and len(record) > 1]
     if not timed:
         if options.dt is None:
-            where = records[0].content.path
-            raise TinoError(f"{where} has no column of times: give dt, the time step, or time, the name of the column")
+            content = records[0].content
+            text = next(
+                (f" ('{name}' {content.not_numbers(name)})" for name in content.texts if name.lower() in TIMES), ""
+            )
+            told = f"{content.path} has no column of times{text}"
+            raise TinoError(f"{told}: give dt, the time step, or time, the name of the column")
         return float(options.dt)
     found = np.array([_usual_step(record) if options.resample else _mean_step(record) for record in timed])
     middle = int(np.argsort(found)[len(found) // 2])

@@ -1,46 +1,78 @@
 """Tables as text: columns separated by commas, semicolons, tabs or spaces, with or without a line of names."""
 
-import csv
 import io
+import math
 import re
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from tino.errors import TinoError, in_short
+from tino.importing.cells import cells_of, first_date, has_comma, mark_of, number, numbers_of, seconds, texts_of
 from tino.importing.content import Content, Variable, split_unit
 
 LARGEST = 2**31  # bytes
 HEAD = 200  # lines in which the numbers must begin
+SOME = 50  # rows that tell the decimal sign, and which columns hold text
 COLUMNS = 10_000
-MISSING = ("", "nan", "na", "n/a", "null", "none", "-")
 WORD = re.compile(r"\S+(?:\s*[\[(][^\])]*[\])])?")  # in a line of names that spaces separate
+Lines = list[tuple[int, str]]  # with their numbers, from 1
 
 
 def read_table(path: Path) -> Content:
-    """The columns by name, or numbered 1, 2, ... without a line of names; an empty cell is NaN."""
+    """The columns by name, or numbered 1, 2, ... without a line of names; an empty cell is NaN.
+
+    Dates are seconds after the first. Columns of text, and lines that begin with # or %, are left out, with a note.
+    """
     if (size := path.stat().st_size) > LARGEST:
         raise TinoError(
             f"{path} has {size / 2**30:.0f} GiB: text of more than 2 GiB is not read, save it as .npz or .h5"
         )
     text = _decoded(path.read_bytes(), path)
     lines = [(i, line) for i, line in enumerate(text.splitlines(), 1) if line.strip()]
-    rows = [(i, line.lstrip("#%").strip() if line.lstrip()[0] in "#%" else line) for i, line in lines[:HEAD]]
     comments = {i for i, line in lines if line.lstrip()[0] in "#%"}
-    first = next((k for k, (i, line) in enumerate(rows) if i not in comments and _is_numeric(line)), None)
+    head = [(i, line.lstrip("#%").strip() if i in comments else line) for i, line in lines[:HEAD]]
+    first = _first(head, comments)
     if first is None:
         begun = in_short(lines[0][1], 40) if lines else "nothing"
         raise TinoError(f"{path} has no line of numbers among its first {HEAD}: it begins with '{begun}'")
-    mark, comma = _signs(rows[first][1])
-    width = _width(_cells(rows[first][1], mark), rows[first - 1][1] if first else "", mark)
+    mark = mark_of(head[first][1])
+    width = _width(cells_of(head[first][1], mark), head[first - 1][1] if first else "", mark)
     if width > COLUMNS:
         raise TinoError(f"{path} has {width} columns, at most {COLUMNS} are read")
-    names, units = _names(path, [line for _, line in rows[:first]], mark, width)
+    names, units = _names(path, [line for _, line in head[:first]], mark, width)
     body = [(i, line) for i, line in lines[first:] if i not in comments]
-    values = _numbers(path, body, mark, comma, names)
-    variables = {name: Variable((len(values),), unit, ("time",)) for name, unit in zip(names, units, strict=True)}
-    columns = {name: values[:, j] for j, name in enumerate(names)}
-    return Content(str(path), variables, columns, tuple(i for i, _ in body))
+    found = _of_columns(path, body, mark, names, units)
+    if not (skipped := [i for i, _ in lines[first:] if i in comments]):
+        return found
+    told = "1 line that begins" if len(skipped) == 1 else f"{len(skipped)} lines that begin"
+    note = f"{path}: {told} with # or % among the numbers left out, the first is line {skipped[0]}"
+    return replace(found, notes=(*found.notes, note))
+
+
+def _of_columns(path: Path, body: Lines, mark: str | None, names: list[str], units: list[str]) -> Content:
+    some = [cells_of(line, mark) for _, line in body[:SOME]]
+    comma = has_comma(some, mark)
+    texts = texts_of(some, len(names), comma)
+    dates = {j: begin for j, cells in texts.items() if (begin := first_date(cells)) is not None}
+    kept = {j: dates.get(j) for j in range(len(names)) if j in dates or j not in texts}
+    values = _numbers(path, body, mark, comma, names, kept)
+    samples = {names[j]: in_short(cells[0], 30) for j, cells in texts.items() if j not in dates}
+    notes = [f"{path}: the dates '{names[j]}' are read as seconds after {begin}" for j, begin in dates.items()]
+    notes += [
+        f"{path}: the column '{in_short(name, 40)}' is left out, it holds text such as '{cell}'"
+        for name, cell in samples.items()
+    ]
+    return Content(
+        str(path),
+        {names[j]: Variable((len(values),), "s" if j in dates else units[j], ("time",)) for j in kept},
+        {names[j]: values[:, j] for j in kept},
+        tuple(i for i, _ in body),
+        texts=samples,
+        notes=tuple(notes),
+    )
 
 
 def _decoded(raw: bytes, path: Path) -> str:
@@ -54,49 +86,40 @@ def _decoded(raw: bytes, path: Path) -> str:
         return raw.decode("latin-1")
 
 
-def _signs(line: str) -> tuple[str | None, bool]:
-    """What separates the cells of a line of numbers, None for spaces, and whether a comma is the decimal sign."""
-    mark = next((sign for sign in (";", "\t") if sign in line), None)
-    if mark is not None:
-        return mark, "," in line and "." not in line
-    return ("," if "," in line else None), False
+def _first(head: Lines, comments: set[int]) -> int | None:
+    """Where the numbers begin: at a line of numbers only, or, beside columns of text, at the first like the fullest."""
+    kept = [k for k, (i, _) in enumerate(head) if i not in comments]
+    found = {k: numbers_of(head[k][1]) for k in kept}
+    sure = next((k for k in kept if _finite(found[k]) and None not in found[k]), None)
+    if sure is None:
+        sure = max(kept, key=lambda k: len(_finite(found[k])), default=None)
+        if sure is None or len(found[sure]) != len(found[kept[-1]]):
+            return None
+    if not (columns := _finite(found[sure])):
+        return None
+    for k in reversed(kept[: kept.index(sure)]):
+        own = found[k]
+        if len(own) != len(found[sure]) or not _finite(own) or any(own[j] is None for j in columns):
+            break
+        sure = k
+    return sure
 
 
-def _cells(line: str, mark: str | None) -> list[str]:
-    if mark is None:
-        return line.split()
-    try:
-        return [cell.strip() for cell in next(csv.reader([line], delimiter=mark, skipinitialspace=True), [])]
-    except csv.Error as error:
-        raise TinoError(f"the line '{in_short(line, 40)}' cannot be split into cells: {in_short(error)}") from error
+def _finite(cells: list[float | None]) -> list[int]:
+    """Which of them are finite numbers."""
+    return [j for j, value in enumerate(cells) if value is not None and math.isfinite(value)]
 
 
 def _width(cells: list[str], above: str, mark: str | None) -> int:
     """The number of columns; a mark at the end of a line begins none."""
-    names = _cells(above, mark) if above else []
+    names = cells_of(above, mark) if above else []
     ended = len(cells) > 1 and not cells[-1] and (not names or not names[-1] or len(names) < len(cells))
     return len(cells) - ended
 
 
-def _number(cell: str, comma: bool) -> float:
-    if cell.lower() in MISSING:
-        return float("nan")
-    if "_" in cell:  # Python's, in nobody's tables
-        raise ValueError(cell)
-    return float(cell.replace(",", ".") if comma else cell)
-
-
-def _is_numeric(line: str) -> bool:
-    mark, comma = _signs(line)
-    try:
-        return any(np.isfinite(_number(cell, comma)) for cell in _cells(line, mark))
-    except (ValueError, TinoError):
-        return False
-
-
 def _names(path: Path, above: list[str], mark: str | None, width: int) -> tuple[list[str], list[str]]:
     """Names and units from the lines above the numbers: force [N], or a line of names and a line of units."""
-    split = [WORD.findall(line) if mark is None else _cells(line, mark) for line in above]
+    split = [WORD.findall(line) if mark is None else cells_of(line, mark) for line in above]
     split = [cells[:-1] if len(cells) == width + 1 and not cells[-1] else cells for cells in split]
     fitting = [cells for cells in split if len(cells) == width]
     if not above:
@@ -115,9 +138,20 @@ def _names(path: Path, above: list[str], mark: str | None, width: int) -> tuple[
     return names, units
 
 
-def _numbers(path: Path, body: list[tuple[int, str]], mark: str | None, comma: bool, names: list[str]) -> np.ndarray:
-    """(rows, columns), fast where every cell is a number, else cell by cell, with the place of what is none."""
-    if not comma and not any(sign in line for _, line in body[:1] for sign in "\"'"):
+def _numbers(
+    path: Path,
+    body: Lines,
+    mark: str | None,
+    comma: bool,
+    names: list[str],
+    kept: dict[int, datetime | None],
+) -> np.ndarray:
+    """(rows, columns), fast where every cell is a number, else cell by cell, with the place of what is none.
+
+    ``kept`` are the columns to read; of dates, it says when they begin.
+    """
+    plain = list(kept) == list(range(len(names))) and not any(kept.values())
+    if plain and not comma and not any(sign in line for _, line in body[:1] for sign in "\"'"):
         try:
             text = io.StringIO("\n".join(line for _, line in body))
             found = np.loadtxt(text, delimiter=mark, ndmin=2, comments=None)
@@ -125,17 +159,17 @@ def _numbers(path: Path, body: list[tuple[int, str]], mark: str | None, comma: b
                 return found
         except (ValueError, IndexError):
             pass  # the way below tells where
-    found = np.empty((len(body), len(names)))
+    found = np.full((len(body), len(names)), np.nan)
     for row, (i, line) in enumerate(body):
-        cells = _cells(line, mark)
+        cells = cells_of(line, mark)
         if len(cells) == len(names) + 1 and not cells[-1]:
             cells.pop()  # a mark at the end of the line
         if len(cells) != len(names):
             raise TinoError(f"{path}, line {i}: {len(cells)} cells, expected {len(names)} as in the lines before")
-        for j, cell in enumerate(cells):
+        for j, begin in kept.items():
             try:
-                found[row, j] = _number(cell, comma)
-            except ValueError:
-                given = in_short(cell, 30)
-                raise TinoError(f"{path}, line {i}, column '{names[j]}': '{given}' is not a number") from None
+                found[row, j] = number(cells[j], comma) if begin is None else seconds(cells[j], begin)
+            except (ValueError, TypeError):
+                given, kind = in_short(cells[j], 30), "number" if begin is None else f"date such as {begin}"
+                raise TinoError(f"{path}, line {i}, column '{names[j]}': '{given}' is not a {kind}") from None
     return found
