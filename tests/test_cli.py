@@ -365,7 +365,7 @@ def test_diagnose_reads_a_generated_set(capsys):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda a: {k: v for k, v in a.items() if k != "t"}, "lacks t, it holds f, u: write your arrays with np.savez"),
+        (lambda a: {k: v for k, v in a.items() if k != "t"}, "lacks t, it holds f, u: read it with tino import"),
         (lambda a: {**a, "t": a["t"] ** 2}, "resample to equal steps, e.g. with np.interp"),
         (lambda a: {**a, "u": a["u"][:50]}, "u has 50 records, f has 60"),
         (lambda a: {**a, "f": a["f"].astype(object)}, "is not a readable .npz file of plain arrays"),
@@ -400,10 +400,10 @@ def test_diagnose_says_what_is_near(capsys):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("x.csv", "x.csv is neither an .npz file nor a dataset of tino's: write your arrays with np.savez("),
-        ("x.npy", "x.npy holds one array, expected several: write your arrays with np.savez("),
-        ("array.npz", "array.npz holds one array, expected several: write your arrays with np.savez("),
-        ("csv.npz", "csv.npz is neither an .npz file nor a dataset of tino's: write your arrays with np.savez("),
+        ("x.csv", "x.csv is neither an .npz file nor a dataset of tino's: read it with tino import"),
+        ("x.npy", "x.npy holds one array, expected several: read it with tino import"),
+        ("array.npz", "array.npz holds one array, expected several: read it with tino import"),
+        ("csv.npz", "csv.npz is neither an .npz file nor a dataset of tino's: read it with tino import"),
         ("own.zip", "own.zip looks like an .npz file: rename it"),
     ],
 )

@@ -107,7 +107,7 @@ def test_what_is_wrong_with_a_file_is_one_line(changes, message, write):
 @pytest.mark.parametrize(
     ("held", "message"),
     [
-        ({"x": T, "y": T}, "lacks f, u and t, it holds x, y: write your arrays with np.savez"),
+        ({"x": T, "y": T}, "lacks f, u and t, it holds x, y: read it with tino import"),
         ({"f": T, "y": T}, "lacks u and t, it holds f, y:"),
         ({}, "lacks f, u and t, it holds nothing:"),
     ],
@@ -130,9 +130,9 @@ def test_read_arrays_says_what_else_a_file_is(tmp_path):
     made = tino.dataset(tino.problem("duffing", n_t=20), train=3, test=1, show_progress=False)
     tino.save_dataset(tmp_path / "made.h5", *made)
     for name, message in (
-        ("data.csv", "data.csv is neither an .npz file nor a dataset of tino's: write your arrays with np.savez"),
-        ("garbage.npz", "garbage.npz is neither an .npz file nor a dataset of tino's: write your arrays"),
-        ("empty.npz", "empty.npz is empty: write your arrays with np.savez"),
+        ("data.csv", "data.csv is neither an .npz file nor a dataset of tino's: read it with tino import"),
+        ("garbage.npz", "garbage.npz is neither an .npz file nor a dataset of tino's: read it with tino import"),
+        ("empty.npz", "empty.npz is empty: read it with tino import"),
         ("made.h5", "made.h5 is an HDF5 file: tino.load_dataset reads those that tino wrote"),
         (".", "is a folder, expected a file"),
     ):

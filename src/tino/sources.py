@@ -26,6 +26,7 @@ from tino.storage import load_dataset, read_record
 
 KNOWN = ("f", "u", "t", "ic", "lengths", "title", "starts", "labels")
 KNOWN += tuple(f"{name}_{what}" for name in ("f", "u") for what in ("points", "names", "units"))
+IMPORT = "read it with tino import, and use the dataset that it writes"
 MAKE = "write your arrays with np.savez('mine.npz', f=..., u=..., t=...)"
 UNPACKED = 2**30  # bytes of an unpacked .npz file, if they are more than 200 times its own
 HEADER = 2**14  # bytes of an array's header; numpy refuses more than 10 000
@@ -74,7 +75,7 @@ class Source:
         if path.suffix not in (".npz", ".h5") and (found := _kind(path)) != "HDF5":
             if found == "zip":
                 raise TinoError(f"{path} looks like an .npz file: rename it to {path.name}.npz")
-            raise TinoError(f"{path} {found}: {MAKE}")
+            raise TinoError(f"{path} {found}: {IMPORT}")
         if options.overrides():
             raise TinoError(f"n_t, resolution and set apply to problems only, {self.text} is a file")
 
@@ -150,7 +151,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
     arrays = read_npz(path)
     if missing := [name for name in ("f", "u", "t") if name not in arrays]:
         lacks = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
-        raise TinoError(f"{path} lacks {lacks}, it holds {in_short(', '.join(arrays)) or 'nothing'}: {MAKE}")
+        raise TinoError(f"{path} lacks {lacks}, it holds {in_short(', '.join(arrays)) or 'nothing'}: {IMPORT}")
     if unused := [name for name in arrays if name not in KNOWN]:
         raise TinoError(f"{path} holds an array '{unused[0]}' that tino does not know: {nearest(unused[0], KNOWN)}")
     time = _times(path, arrays["t"])
@@ -197,7 +198,7 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         if (found := _kind(path)) == "HDF5":
             raise TinoError(f"{path} is an HDF5 file: tino.load_dataset reads those that tino wrote")
         if found != "zip":
-            raise TinoError(f"{path} {found}: {MAKE}")
+            raise TinoError(f"{path} {found}: {IMPORT}")
         with open(path, "rb") as raw:
             file = np.load(raw, allow_pickle=False)
             assert isinstance(file, np.lib.npyio.NpzFile)

@@ -137,7 +137,7 @@ def _tail(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             if end[8:] != END or length > size - 16:
                 raise TinoError(
                     f"{path} is not a whole dataset file of this version (truncated, changed, older, or another kind): "
-                    "generate it again, or give your own data as .npz"
+                    "generate it again, or read your own file with tino import"
                 )
             file.seek(size - 16 - length)
             text = file.read(length)

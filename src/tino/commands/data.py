@@ -144,7 +144,8 @@ class Diagnose:
     """Test whether data look causal, autonomous and at rest, and whether u is the state; name a model to begin with."""
 
     data: Annotated[Positional[str], arg(metavar="DATA")]
-    """A file made by 'tino generate', your own .npz file with arrays f, u and t, or the name of a problem."""
+    """A dataset written by 'tino import' or 'tino generate', an .npz file with arrays f, u and t, or the name of a
+    problem."""
     dataset: OmitArgPrefixes[DataOptions] = field(default_factory=DataOptions)
     seed: int = 0
     """Seed of the choice of samples."""

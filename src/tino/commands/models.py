@@ -55,7 +55,8 @@ class Train:
     """Train, score and certify a model on a dataset; save everything in a run folder."""
 
     data: Annotated[Positional[str], arg(metavar="DATA")]
-    """Name of a problem ('tino problems' lists them), a dataset file, or your own records in an .npz file."""
+    """Name of a problem ('tino problems' lists them), a dataset written by 'tino import' or 'tino generate', or an .npz
+    file with arrays f, u and t."""
     model: Annotated[Positional[str], arg(metavar="MODEL")]
     """Name of the model; 'tino models' lists them. auto: race those that suit the data, for the budget (5m if left
     out), and keep the best."""

@@ -24,8 +24,9 @@ class Readout:
 
     run_folder: RunFolder
     """Run folder written by 'tino train'; readout.json, impulse.png and frequency.png are written into it."""
-    level: float | None = None
-    """Root mean square of the multisines; that of the training inputs if left out."""
+    level: Annotated[tuple[float, ...], arg(metavar="VALUE [VALUE ...]")] = ()
+    """Root mean square of the multisines, one for all input channels or one for each; that of the training inputs if
+    left out."""
     point: Annotated[tuple[float, ...], arg(metavar="VALUE [VALUE ...]")] = ()
     """Constant input about which small changes are read, one for each input channel; 0 if left out, or the middle of
     the training inputs if 0 is outside them."""
@@ -49,7 +50,7 @@ class Readout:
         found = read_out(
             done.model(),
             done.data(self.cache)[0],
-            level=self.level,
+            level=self.level[0] if len(self.level) == 1 else self.level or None,
             point=self.point or None,
             input_point=self.input_point,
             output_point=self.output_point,

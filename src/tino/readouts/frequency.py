@@ -14,11 +14,11 @@ from torch import Tensor
 from tino.errors import TinoError, whole
 from tino.operator import Operator
 from tino.readouts.excited import Excited
-from tino.readouts.terminals import terminals
+from tino.readouts.terminals import Terminals, terminals
 
 REALISATIONS = 8
 PERIOD = 4  # records of the training's length
-QUARTER = 0.25  # of the largest input seen: a multisine's peaks are about four times its root mean square
+QUARTER = 0.25  # of the way from the point to the farther end of the inputs seen: peaks are about four times the level
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,22 @@ def frequency_response(
 ) -> FrequencyResponse:
     """Drive the model at the lines 2πk / (period dt): those that were ``excited``, or all below half the highest.
 
-    ``level`` is the root mean square of the multisine: left out, that of the training inputs, or a quarter of the
-    largest that the model has seen. One period settles, the next two are compared, the last is measured.
+    ``level`` is the root mean square of the multisine, one for all inputs or one for each (0: not driven). Left out, it
+    is that of the training inputs, or a quarter of the largest distance from the point that the model has seen. An
+    input that never varied is not driven. One period settles, the next two are compared, the last is measured.
     """
     ends = terminals(model, point, input_point, output_point)
     frame, inputs = ends.frame, len(ends.inputs)
     period = whole("period", PERIOD * frame.time.n if period is None else period, 4)
     realisations = whole("realisations", realisations, 2)
-    levels = _levels(ends.model, level, excited, inputs)
+    levels = _levels(ends, level, excited)
     every = torch.arange(1, (period - 1) // 2 + 1)
     frequency = every.double() * (2 * torch.pi / (period * frame.time.step))
     driven = (every <= period // 4).expand(inputs, -1) if excited is None else excited.at(frequency)
-    idle = ~driven.any(1) & (torch.tensor(levels) > 0)
-    if bool(idle.any()) or not bool(driven.any()):
+    wanted = torch.tensor(levels) > 0
+    driven = driven & wanted[:, None]
+    idle = wanted & ~driven.any(1)
+    if bool(idle.any()):
         name = frame.input_channels[int(idle.long().argmax())]
         raise TinoError(f"no line of a period of {period} times lies where {name} was excited: use a longer period")
     generator = torch.Generator().manual_seed(seed)
@@ -96,20 +99,27 @@ def _estimate(spectrum: Tensor, answer: Tensor, driven: Tensor) -> tuple[Tensor,
     return each.mean(0), deviation, torch.where(driven[:, None], coherence, torch.nan)
 
 
-def _levels(
-    model: Operator, level: float | Sequence[float] | None, excited: Excited | None, inputs: int
-) -> tuple[float, ...]:
-    seen = model.frame.seen.inputs
-    if level is not None:
-        given = [level] * inputs if isinstance(level, int | float) else list(level)
-    elif excited is not None and bool(excited.lines.any()):
-        return tuple(excited.rms.tolist())  # 0 of a channel that never varied: it is not driven
+def _levels(ends: Terminals, level: float | Sequence[float] | None, excited: Excited | None) -> tuple[float, ...]:
+    """Of each input channel; 0 of one that is not driven."""
+    channels, seen = ends.frame.input_channels, ends.frame.seen.inputs
+    varied = [True] * len(channels) if excited is None else excited.lines.any(1).tolist()
+    if not any(varied):
+        raise TinoError("no input ever varied in the training data: there is no frequency to drive")
+    if isinstance(level, int | float):
+        given = [level * one for one in varied]
+    elif level is not None:
+        given = list(level)
+    elif excited is not None:
+        return tuple(excited.rms.tolist())  # 0 of a channel that never varied
     elif seen:
-        given = [QUARTER * max(abs(low), abs(high)) for low, high in seen]
+        given = [QUARTER * max(high - at, at - low) for (low, high), at in zip(seen, ends.point, strict=True)]
     else:
-        raise TinoError(f"{model.frame.model} does not say which inputs it has seen: give a level")
-    if len(given) != inputs:
-        raise TinoError(f"level has {len(given)} numbers, expected one for each of {inputs} input channels")
-    if not all(0 < one < float("inf") for one in given):
+        raise TinoError(f"{ends.frame.model} does not say which inputs it has seen: give a level")
+    if len(given) != len(channels):
+        raise TinoError(f"level has {len(given)} numbers, expected one for each of {len(channels)} input channels")
+    if not all(0 <= one < float("inf") for one in given) or not any(given):
         raise TinoError(f"level is {', '.join(f'{one:g}' for one in given)}, expected numbers above 0")
+    for channel, one, moved in zip(channels, given, varied, strict=True):
+        if one and not moved:
+            raise TinoError(f"{channel} never varied in the training data, so it is not driven: give it the level 0")
     return tuple(map(float, given))
