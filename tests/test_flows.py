@@ -1,6 +1,7 @@
 """Flows fitted to systems that are known: what they recover, where they start, how they grow, and what is saved."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from tino.models.flow import Flow
 from tino.parts.coefficients import CoefficientLaw
 from tino.parts.corrected import CorrectedLaw
 from tino.parts.equation import EquationLaw
+from tino.parts.law import histories
 
 DT = 0.1
 CLOSED = ("linear", "linear-clock", "polynomial", "polynomial-clock")
@@ -454,6 +456,43 @@ def test_a_network_leaves_zero_at_zero():
         moved = law(past + 0.1, g, 5)
         law.left.fill_(0.0)
         assert float((law(past + 0.1, g, 5) - moved).abs().max()) > 1e-6
+
+
+def test_the_network_in_coefficients_is_its_formula_and_stays_bounded():
+    """b tanh(r [N(z) - N(0)] / b), z the scaled moments; far from the training it adds at most b = 2 max |residual|."""
+    train = oscillator(20)
+    torch.manual_seed(0)
+    model = tino.build("flow-tino", train, width=8, degree=1, delays=1, stride=1)
+    assert isinstance(model, Flow)
+    model.solve(train)
+    law = model.double().law
+    assert isinstance(law, CorrectedLaw)
+    torch.nn.init.normal_(law.last.weight)
+
+    def network(z):
+        for gate, factor in zip(law.gates, law.factors, strict=True):
+            h, k = (z @ one.weight.T + one.bias for one in (gate, factor))
+            z = 0.5 * h * (1 + torch.erf(h / 2**0.5)) * (1 + k)
+        return z @ law.last.weight.T + law.last.bias
+
+    with torch.no_grad():
+        c, g = law.state(train.u[:3].double()), law.inputs(train.f[:3].double())
+        times = torch.full((3,), law.window)
+        past, inputs = c[:, : law.lags], g[:, : law.window]
+        z = law.read(past, inputs) / law.inputs_size
+        added = law(past, inputs, times) - law.law(past, inputs, times)
+        expected = [
+            b * math.tanh(r * float(n - m) / b)
+            for row in network(z)
+            for n, m, r, b in zip(row, network(torch.zeros_like(z[0])), law.left, law.bound, strict=True)
+        ]
+        torch.testing.assert_close(added.flatten(), torch.tensor(expected).to(added), rtol=1e-9, atol=1e-14)
+        every, seen = histories(law, law.state(train.u.double()), law.inputs(train.f.double()))
+        left = law.law(every, seen, torch.arange(train.time.n)) - law.state(train.u.double())
+        assert float((law.bound / 2 - left[:, 1:].abs().amax((0, 1))).abs().max()) <= 1e-6 * float(law.bound.max())
+        far = law(1e6 * past, inputs, times) - law.law(1e6 * past, inputs, times)
+        assert bool((far.abs() <= law.bound * (1 + 1e-9)).all())
+        assert float(far.abs().max()) > 0.5 * float(law.bound.max())
 
 
 def test_the_seed_decides_the_network(own_cache):

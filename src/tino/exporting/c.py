@@ -131,6 +131,13 @@ LAST = """\
     add_product({fan_in}, STATES, z, w_last, c);
 """
 
+BOUNDED = """\
+    real last[STATES];
+    memcpy(last, w_last_bias, sizeof last);
+    add_product({fan_in}, STATES, z, w_last, last);
+    for (int j = 0; j < STATES; j++) c[j] += w_bound[j] * {tanh}(last[j]);
+"""
+
 
 def sources(name: str, made: Program, about: dict[str, Any]) -> tuple[str, str]:
     """The header and the source file."""
@@ -169,7 +176,8 @@ def _network(made: Program, double: bool) -> str:
         sizes = {"n": n, "fan_in": fan_in, "fan_out": fan_out}
         factor, times = (FACTOR.format(**sizes), " * (1 + factor[j])") if factors else ("", "")
         text += LAYER.format(**sizes, factor=factor, times=times, erf="erf" if double else "erff")
-    return text + LAST.replace("{fan_in}", str(fan_out))
+    last = BOUNDED if "bound" in made.arrays else LAST
+    return text + last.format(fan_in=fan_out, tanh="tanh" if double else "tanhf")
 
 
 def _array(name: str, values: Array, double: bool) -> str:

@@ -2,11 +2,12 @@
 
 With s the last states and w the last inputs z = f P, oldest first, a step is
 
-    c = [1, s, w] L + Σ_q W_q Π_k v_{index_qk} + V N(h),    v = [1, s, w] R,    h = [1, s, w] H + (what ic adds),
-    u = c O + o
+    c = [1, s, w] L + Σ_q W_q Π_k v_{index_qk} + b tanh(V N(h) / b),    u = c O + o,
+    v = [1, s, w] R,    h = [1, s, w] H + (what ic adds)
 
-where each layer of N is gelu(h G + g), with a factor gelu(h G + g) (1 + h F + b). A step of the delay family is V N(h)
-and has no past states, one of a law in coefficients has no network; terms that a step lacks have no arrays.
+where each layer of N is gelu(h G + g), with a factor gelu(h G + g) (1 + h F + d). A step of the delay family is V N(h),
+without a bound b, and has no past states; one of a law in coefficients has no network. Terms that a step lacks have no
+arrays.
 """
 
 from collections.abc import Callable
@@ -146,7 +147,9 @@ def _corrected(law: CorrectedLaw) -> dict[str, Tensor]:
         found |= {f"gate_{n}": gate.weight.T, f"gate_bias_{n}": gate.bias}
         found |= {f"factor_{n}": factor.weight.T, f"factor_bias_{n}": factor.bias}
     at_zero = law.network(torch.zeros_like(own))
-    return {**found, "last": law.last.weight.T * law.left, "last_bias": (law.last.bias - at_zero) * law.left}
+    ratio = law.left / law.bound  # V and its bias are divided by b
+    found |= {"last": law.last.weight.T * ratio, "last_bias": (law.last.bias - at_zero) * ratio}
+    return {**found, "bound": law.bound}
 
 
 # -- the delay family ------------------------------------------------------------------------------------------

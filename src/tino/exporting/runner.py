@@ -48,7 +48,8 @@ class Runner:
                 gate = z @ a[f"gate_{n}"] + a[f"gate_bias_{n}"]
                 factor = 1 + z @ a[f"factor_{n}"] + a[f"factor_bias_{n}"] if f"factor_{n}" in a else 1
                 z = 0.5 * gate * (1 + np.asarray(erf(gate / math.sqrt(2)), gate.dtype)) * factor
-            c = c + z @ a["last"] + a["last_bias"]
+            last = z @ a["last"] + a["last_bias"]
+            c = c + (a["bound"] * np.tanh(last) if "bound" in a else last)
         self.states = np.concatenate([self.states, [c]])[1:]
         return c @ a["to_output"] + a["bias"]
 

@@ -10,7 +10,10 @@ from tino.parts.law import Law, window_moments
 
 
 class CorrectedLaw(Law):
-    """c_i = law(...) + r ⊙ [N(z) - N(0)]: z what the law reads, r what it leaves of each state.
+    """c_i = law(...) + b tanh(r [N(z) - N(0)] / b): z what the law reads, r and b the size of what it leaves.
+
+    r is its root mean square for each state, b twice its largest value in the fit. The network adds at most b, so it
+    cannot drive a law away whose own steps decay, however far the states are from those of the training.
 
     z are the delayed states' mean, slope, bend, ... over their window, and the inputs' moments, each scaled to size
     one: neighbouring samples are nearly alike, and their differences carry the velocity.
@@ -21,6 +24,7 @@ class CorrectedLaw(Law):
     kind = "corrected"
     shapes: Tensor
     left: Tensor
+    bound: Tensor
     inputs_size: Tensor
 
     def __init__(self, law: CoefficientLaw, width: int, layers: int) -> None:
@@ -30,6 +34,7 @@ class CorrectedLaw(Law):
         count, states = law.linear - int(law.sizes["constant"]), law.sizes["states"]
         self.register_buffer("shapes", window_moments(law.sizes["delays"], law.sizes["delays"]), persistent=False)
         self.register_buffer("left", torch.zeros(states, dtype=torch.float64))
+        self.register_buffer("bound", torch.ones(states, dtype=torch.float64))
         self.register_buffer("inputs_size", torch.ones(count, dtype=torch.float64))
         sizes = [count, *[width] * layers]
         pairs = list(itertools.pairwise(sizes))
@@ -60,13 +65,16 @@ class CorrectedLaw(Law):
 
     def forward(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
         z = self.read(past, g) / self.inputs_size
-        return self.law(past, g, i) + self.left * (self.network(z) - self.network(torch.zeros_like(self.inputs_size)))
+        found = self.network(z) - self.network(torch.zeros_like(self.inputs_size))
+        return self.law(past, g, i) + self.bound * torch.tanh(self.left / self.bound * found)
 
     def fit(self, past: Tensor, g: Tensor, after: Tensor, times: Tensor) -> None:
         """Scales from states (n, lags, J), inputs (n, window, r) and the states after them (n, J), at times (n,)."""
         with torch.no_grad():
             self.inputs_size.copy_(self.read(past, g).square().mean(0).sqrt().clamp_min(1e-30))
-            self.left.copy_((self.law(past, g, times) - after).square().mean(0).sqrt())
+            left = self.law(past, g, times) - after
+            self.left.copy_(left.square().mean(0).sqrt())
+            self.bound.copy_(2 * left.abs().amax(0).clamp_min(1e-30))
 
     def readout(self, dt: float) -> tuple[str, ...]:
         return (*self.law.readout(dt), "and a network for what this leaves")
