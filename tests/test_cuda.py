@@ -45,6 +45,29 @@ def test_a_captured_step_is_the_plain_one(problem, model, train_of, monkeypatch)
     assert torch.allclose(plain, captured, rtol=0, atol=1e-4 * float(plain.abs().max()))
 
 
+@pytest.mark.parametrize(
+    ("problem", "model"),
+    [
+        ("burgers-0.1", "flow-tino"),  # on the grid
+        ("navier-stokes", "flow-tino"),
+        ("heat-triangle", "flow-tino"),  # in coefficients
+        ("duffing", "flow-tino"),  # in delays
+        ("burgers-0.1", "fno-step"),
+        ("heat-triangle", "fno-step"),
+    ],
+)
+def test_unrolled_steps_are_captured_and_are_the_plain_ones(problem, model, train_of, monkeypatch):
+    """One graph for single steps, and one for the lesson of eight."""
+    train = train_of(problem)
+    config = dataclasses.replace(CONFIG, times=4, precision="float64")
+    captures = []
+    capture = CapturedStep._capture
+    monkeypatch.setattr(CapturedStep, "_capture", lambda self, *a: (captures.append(self), capture(self, *a))[1])
+    plain, captured = (trained(train, model, config, way, monkeypatch) for way in (False, True))
+    assert len(set(captures)) == 2
+    assert torch.allclose(plain, captured, rtol=0, atol=1e-6 * float(plain.abs().max()))
+
+
 @pytest.mark.parametrize("model", ["fno", "unet"])
 @pytest.mark.parametrize("problem", ["burgers-0.1", "heat-triangle", "advection-diffusion-3d"])
 def test_a_network_on_the_grid_is_the_same_function_there(problem, model, train_of):

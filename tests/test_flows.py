@@ -430,7 +430,7 @@ def test_a_network_learns_what_the_law_leaves(problem, own_cache):
     start = tino.build("flow-tino", train, **options)
     assert isinstance(start, Flow)
     start.solve(train)
-    steps = 200 if problem == "pendulum" else 60
+    steps = 200 if problem == "pendulum" else 100
     model = fitted("flow-tino", train, tino.TrainConfig(steps=steps, times=8, batch_size=10), **options)
     assert one_step_error(model, test) < 0.9 * one_step_error(start, test)
     f = test.f.double()

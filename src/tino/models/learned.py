@@ -10,6 +10,7 @@ from tino.models.closed import ClosedForm, search, suits_waves
 from tino.models.equations import Equation, Pairs, stable_equation
 from tino.models.flow import Fitted, Plan
 from tino.models.rollouts import Rollouts
+from tino.models.search import Search
 from tino.operator import Stretches
 from tino.parts.coefficients import CoefficientLaw
 from tino.parts.corrected import CorrectedLaw
@@ -18,7 +19,7 @@ from tino.parts.law import histories
 from tino.parts.pointwise import Pointwise
 
 ROWS = 20_000  # successive states that scales are taken from
-STEPS = 2  # inner steps of an equation with a network
+STEPS = 2  # inner steps of an equation with a network, at least
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Learned(Plan):
     filters: int = 2  # learned multipliers of the waves, on a grid
     unroll: int = 8
     degree: int = 0  # of the closed form or equation; 0: chosen
-    steps: int = STEPS  # inner steps, on a grid
+    steps: int = 0  # inner steps, on a grid; 0: those of the equation alone, or STEPS
     coordinates: str = ""  # pod or waves; empty: waves where the grid has them
     delays: int = 0  # of the state, in coefficients; 0: chosen
     stride: int = 0
@@ -49,9 +50,21 @@ class Learned(Plan):
         return CorrectedLaw(ClosedForm(degree=1, clock=self.clock).first(train), self.width, self.layers)
 
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
-        if self.on_waves(train):
-            return self._fit_equation(train, show_progress)
-        found = search(ClosedForm(self.degree, "pod", self.delays, self.stride, self.clock), train, show_progress)
+        if not self.on_waves(train):
+            return self._in_coefficients(self._closed_form(train, show_progress), train)
+        law = stable_equation(Equation(self.degree, self.steps), train, show_progress)
+        if law.waves.sizes["mirrored"] and self.coordinates != "waves":
+            # an equation's terms are even under a mirror; what carries the field to one side is not
+            with torch.no_grad():
+                error = Rollouts.of(train).error(law)
+            if (found := self._closed_form(train, show_progress)).error < error:
+                return self._in_coefficients(found, train)
+        return self._on_the_grid(law, train)
+
+    def _closed_form(self, train: Dataset, show_progress: bool) -> Search:
+        return search(ClosedForm(self.degree, "pod", self.delays, self.stride, self.clock), train, show_progress)
+
+    def _in_coefficients(self, found: Search, train: Dataset) -> Fitted:
         if not isinstance(found.law, CoefficientLaw):
             raise TinoError("a network in coefficients needs a closed form in coefficients")
         law = CorrectedLaw(found.law, self.width, self.layers)
@@ -66,13 +79,14 @@ class Learned(Plan):
 
     def _with_network(self, law: EquationLaw) -> EquationLaw:
         network = Pointwise(law.waves, law.length, self.width, self.layers, self.filters)
-        made = EquationLaw(law.waves, law.length, law.dt, law.sizes["steps"], law.sizes["degree"], network)
+        steps = self.steps or max(STEPS, law.sizes["steps"])
+        made = EquationLaw(law.waves, law.length, law.dt, steps, law.sizes["degree"], network)
         made.numbers.data.copy_(law.numbers.data)
         made.scale.copy_(law.scale)
         return made
 
-    def _fit_equation(self, train: Dataset, show_progress: bool) -> Fitted:
-        law = self._with_network(stable_equation(Equation(self.degree, self.steps), train, show_progress))
+    def _on_the_grid(self, base: EquationLaw, train: Dataset) -> Fitted:
+        law = self._with_network(base)
         pairs = Pairs.of(law, Rollouts.of(train).fitted)
         assert law.network is not None
         with torch.no_grad():

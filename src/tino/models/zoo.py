@@ -80,3 +80,4 @@ _flow("polynomial-clock", ClosedForm(clock=12), "the same, with linear terms tha
 _flow("polynomial-sim", Simulated(), "polynomial flow, fitted to simulations of many steps")
 _flow("equation", Equation(), "differential equation fitted through its integrator")
 _flow("flow-tino", Learned(), "closed form or equation, and a network for the rest")
+register_model("flow-tino-clock", Model(Flow, Learned(clock=12), "the same, with linear terms that depend on the time"))

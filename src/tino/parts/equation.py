@@ -20,8 +20,9 @@ class EquationLaw(Law):
     λ_k is the symbol of the linear terms (1, ∂, ∂², ...), F_q are powers of u up to ``degree`` and, in two or three
     dimensions, the advection v·∇w of a vorticity by its own velocity; D_q are 1 and derivatives. Between samples f
     is the parabola through f_{i-2}, f_{i-1}, f_i, or at the start of a record the line through the last two. A
-    ``network`` of the field adds what these terms leave; then each λ_k also learns a part of its own. ``numbers`` are
-    b, the factors of λ_k, and a_q, in units in which a number of size one matters in one time step.
+    ``network`` of the field adds what these terms leave. Then the numbers move, and each λ_k learns a part of its own,
+    both in units of what is left to learn. ``numbers`` are b, the factors of λ_k, and a_q, in units in which a number
+    of size one matters in one time step.
 
     If the waves go beyond the samples, ``start`` are those beyond at T_0, which ``state`` assumes of every u, and
     ``shares`` says how the input's aliases are divided among the waves that look alike.
@@ -51,10 +52,10 @@ class EquationLaw(Law):
             self.start = nn.Parameter(torch.zeros(count, 2, dtype=torch.float64), requires_grad=False)
             self.shares = nn.Parameter(torch.zeros(count, dtype=torch.float64), requires_grad=False)
         self._found: tuple[object, list[bool]] | None = None
+        zeros = torch.zeros(len(self.names), dtype=torch.float64)
+        self.numbers = nn.Parameter(zeros, requires_grad=False)
         self.own = None if network is None else nn.Parameter(own)  # what is learned of each λ_k: decay, frequency
-        self.numbers = nn.Parameter(
-            torch.zeros(len(self.names), dtype=torch.float64), requires_grad=network is not None
-        )
+        self.moved = None if network is None else nn.Parameter(zeros.clone())  # what is learned of the numbers
 
     # -- coordinates -----------------------------------------------------------------------------------------
 
@@ -75,6 +76,12 @@ class EquationLaw(Law):
         return torch.cat([g, torch.ones_like(g[..., :1])], -1)
 
     # -- the equation ----------------------------------------------------------------------------------------
+
+    def learned(self) -> Tensor:
+        """The numbers, as a network's training has moved them."""
+        if self.network is None or self.moved is None:
+            return self.numbers
+        return self.numbers + self.network.output * self.dt * self.moved
 
     def _linear_names(self) -> list[str]:
         mirrored = self.waves.sizes["mirrored"]
@@ -100,7 +107,7 @@ class EquationLaw(Law):
         highest = float(torch.stack(self.waves.wavenumbers(self.length)).abs().max()) or 1.0
         u, f = self.scale.tolist()
         found = {}
-        for name, number in zip(self.names, self.numbers.tolist(), strict=True):
+        for name, number in zip(self.names, self.learned().tolist(), strict=True):
             order = 4 if name.startswith("ΔΔ") else 2 if name.startswith("Δ") else 1 if "_" in name else 0
             power = next((d for d, sign in enumerate(POWERS, 2) if sign in name), 2 if "v" in name else 1)
             unit = u / f if name == "f" else u ** (1 - power) / highest**order
@@ -109,7 +116,7 @@ class EquationLaw(Law):
 
     def equation(self, digits: int = 4) -> str:
         """u_t = ..., its terms by the size of their numbers."""
-        size = {name: abs(number) for name, number in zip(self.names, self.numbers.tolist(), strict=True)}
+        size = {name: abs(number) for name, number in zip(self.names, self.learned().tolist(), strict=True)}
         terms = sorted(((name, a) for name, a in self.coefficients().items() if a), key=lambda one: -size[one[0]])
         text = " ".join(f"{'-' if a < 0 else '+'} {abs(a):.{digits}g} {name}" for name, a in terms)
         return f"u_t = {text.removeprefix('+ ')}"
@@ -120,8 +127,9 @@ class EquationLaw(Law):
         first = [] if self.waves.sizes["mirrored"] else [1j * one for one in k]
         terms = [torch.ones_like(square), *first, -square, square.square()]
         found = sum((a * t for a, t in zip(numbers[1:], terms, strict=False)), torch.zeros_like(square) * 1j)
-        if self.own is not None:
-            found = found - self.own[:, 0] + (0 if self.waves.sizes["mirrored"] else 1j * self.own[:, -1])
+        if self.network is not None and self.own is not None:
+            own = self.network.output * self.dt * self.own
+            found = found - own[:, 0] + (0 if self.waves.sizes["mirrored"] else 1j * own[:, -1])
         return found / self.dt
 
     def multipliers(self, numbers: Tensor) -> dict[int, Tensor]:
@@ -206,7 +214,7 @@ class EquationLaw(Law):
         return v
 
     def forward(self, past: Tensor, g: Tensor, i: int | Tensor) -> Tensor:
-        return self.waves.real(self.step(past, g, self.numbers))
+        return self.waves.real(self.step(past, g, self.learned()))
 
     def readout(self, dt: float) -> tuple[str, ...]:
         return (self.equation() + (" + a network" if self.network is not None else ""),)

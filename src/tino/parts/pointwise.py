@@ -35,6 +35,9 @@ class Pointwise(Part):
         for a, b in itertools.pairwise(sizes):
             parts += [nn.Linear(a, b, dtype=torch.float64), nn.GELU()]
         self.net = nn.Sequential(*parts[:-1])
+        last = parts[-2]
+        assert isinstance(last, nn.Linear)
+        nn.init.zeros_(last.weight)  # it begins as nothing
 
     def fields(self, waves: Fourier, v: Tensor, f: Tensor) -> tuple[Tensor, list[Tensor]]:
         """z (..., *fine, inputs), not scaled, and k along each axis."""

@@ -1,5 +1,6 @@
 """What a training step minimises: the error over records, or over stretches of successive steps."""
 
+import math
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -19,8 +20,9 @@ RESIDENT = 0.5  # fraction of a GPU's free memory; larger data stay on the host 
 class Objective(nn.Module, ABC):
     """The mean squared error at drawn samples and times. The data are on the device if they fit.
 
-    That mean times ``weight``, plus ``constant``, is the MSE of the field; times ``scale`` it is of order one, so that
-    the optimisers' eps stays small beside it. If records end early, only valid times enter, a ``share`` of all.
+    That mean times ``weight``, plus ``constant``, is the MSE of the field; times ``scale`` it is of order one at the
+    start, so that the optimisers' eps stays small beside it. If records end early, only valid times enter, a ``share``
+    of all.
     """
 
     weight, constant, share = 1.0, 0.0, 1.0
@@ -140,6 +142,15 @@ class StretchesObjective(Objective):
             model.observe(one, other)  # an error, if it cannot
             self.measured = self._placed(data.u)
             self.back = torch.arange(1 - model.observes, 1, device=self.device)  # what shows the state
+            self._scale_by_error()
+
+    def _scale_by_error(self) -> None:
+        """A step changes u little, and a good law leaves little of that: the scale is that of the error now."""
+        samples = torch.linspace(0, self.n - 1, min(self.n, PART), device=self.device).round().long()
+        times = torch.linspace(0, self.n_t - 1, min(self.n_t, PART), device=self.device).round().long()
+        error = float(self(samples, times))
+        if 0 < error < math.inf:
+            self.scale = 1 / error
 
     def forward(self, samples: Tensor, times: Tensor | None) -> Tensor:
         starts = self.first + (torch.arange(self.n_t, device=self.device) if times is None else times)
