@@ -252,7 +252,7 @@ DERIVED = {  # from the definitions of the models: causal, autonomous, at rest
 }
 # whether these are at rest depends on where the data start: tests/test_flows.py
 FLOWS = {"linear", "linear-clock", "linear-level", "polynomial", "polynomial-clock", "polynomial-sim"}
-FLOWS |= {"equation", "flow-tino"}
+FLOWS |= {"equation", "flow-tino", "flow-tino-clock"}
 
 
 def test_every_model_has_a_row_above():
