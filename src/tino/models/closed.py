@@ -27,6 +27,7 @@ CUTS, INPUT_CUT = (1e-3, 2e-4, 1e-5, 1e-6), 1e-7  # of the singular values of PO
 WAVE_CUTS = (1e-5, 1e-6, 1e-7)  # of the largest wave
 TERMS = 1500  # of one law in coefficients, at most
 WORK = 1e11, 2e8  # of a fit: rows times terms squared, or rows times points times terms
+TRIAL = 0.05  # of the former: for laws that are only tried
 ROWS = 40  # for each term, at least
 GOOD = 1e-7, 1e-10  # held-out errors over the mean square: below, coarser coordinates, or strides, are not tried
 DELAYS = ((1, 1), (2, 1), (3, 1), (5, 8), (6, 7))  # of hidden states, and their strides
@@ -161,20 +162,33 @@ def _projection(rows: Tensor, weights: Tensor | None, cut: float) -> tuple[Tenso
 
 
 def try_coefficients(plan: ClosedForm, found: Search) -> None:
-    few = found.rollouts.fitted.output_size <= FEW
+    """Every law on some of the rows, then the best of them on more."""
+    data = found.rollouts.fitted
+    few, best = data.output_size <= FEW, found.law
     for cut in CUTS[-1:] if few else CUTS:
-        at = coordinates(found.rollouts.fitted, cut, found.rollouts.from_zero)
+        at = coordinates(data, cut, found.rollouts.from_zero)
         if at.states > TERMS // 4:
             continue
         for laws in families(plan, found, at):
             largest = laws[-1]
-            made = warmup(largest, found.rollouts.fitted) if needs_warmup(largest, found) else None
-            unknown = found.rollouts.fitted.burn_in or (needs_warmup(largest, found) and made is None)
-            rows = max(ROWS * largest.count, round(WORK[0] / largest.count**2))
-            first = largest.window - 1 if unknown else largest.lags if made else 1
-            equations = fit(largest, found.rollouts.fitted, rows, first)
+            made = warmup(largest, data) if needs_warmup(largest, found) else None
+            equations = fit(largest, data, rows_for(largest, TRIAL), first_of(largest, found, made))
             for law in laws:
                 found.offer(law, equations, law.places(largest), made)
+    if isinstance(law := found.law, CoefficientLaw) and law is not best:
+        equations = fit(law, data, rows_for(law, 1.0), first_of(law, found, found.warmup))
+        found.offer(law, equations, tuple(range(law.count)), found.warmup, again=True)
+
+
+def rows_for(law: CoefficientLaw, share: float) -> int:
+    """So that the work is this share of WORK."""
+    return max(ROWS * law.count, round(share * WORK[0] / law.count**2))
+
+
+def first_of(law: CoefficientLaw, found: Search, made: Warmup | None) -> int:
+    """The first time at which a law is fitted."""
+    unknown = found.rollouts.fitted.burn_in or (needs_warmup(law, found) and made is None)
+    return law.window - 1 if unknown else law.lags if made else 1
 
 
 def levels_met(law: CoefficientLaw, data: Dataset) -> Tensor:

@@ -184,7 +184,8 @@ class Flow(Operator):
         if self.learning:
             first = self.law.window - 1 if train.burn_in else 0 if self.warmup is None else self.law.lags
             self.learning = self.plan.learning(self.frame.time.n, first)
-            self.float()  # gradients need no more
+            if isinstance(self.law, EquationLaw):  # of a field, gradients need no more; delays need all digits
+                self.float()
 
     # -- its record ----------------------------------------------------------------------------------------
 

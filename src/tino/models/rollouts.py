@@ -16,6 +16,7 @@ from tino.parts.warmup import Warmup
 
 FAR = 1e3  # times the largest state: diverged
 NOISE = 1e-9  # relative, of every step: laws that live on cancellation lose
+LOOK = 32  # steps between two looks at the errors
 
 Step = Callable[[Tensor, Tensor, int], Tensor]  # states (w, n, lags, J), inputs (w, n, window, r), i -> (w, n, J)
 
@@ -53,10 +54,11 @@ class Rollouts:
         """The MSE of the rolled-out records; inf if it diverges."""
         return float(self.errors(law, law, 1, warmup)[0])
 
-    def errors(self, law: Law, step: Step, copies: int, warmup: Warmup | None = None) -> Tensor:
+    def errors(self, law: Law, step: Step, copies: int, warmup: Warmup | None = None, bar: float = math.inf) -> Tensor:
         """The MSEs (w,) of so many copies of the records, which a step treats differently.
 
-        With a burn-in, the last states before its end, or as many as the law reads, are those of the data.
+        With a burn-in, the last states before its end, or as many as the law reads, are those of the data. Once all
+        MSEs are sure to end above the ``bar``, the rest is not computed, and they count as inf.
         """
         u = self.held.u.double()
         first = max(self.held.burn_in, law.lags) if self.held.burn_in else 1
@@ -69,20 +71,23 @@ class Rollouts:
         drive = torch.cat([g.new_zeros(len(g), law.window - 1, g.shape[2]), g], 1)
         past = past.expand(copies, *past.shape)
         states, largest = [past[:, :, -1]], FAR * law.state(u[:, ::10]).abs().max()
+        counts = torch.ones(u.shape[:2], dtype=torch.bool) if self.held.mask is None else self.held.mask
+        total, sums = counts[:, first - 1 :].sum(), u.new_zeros(copies)
         generator = torch.Generator().manual_seed(0)
         for i in range(first, u.shape[1]):
             inputs = drive[:, i : i + law.window]
             if warmup is not None and i < law.lags:
-                c = warmup(inputs, i).expand_as(states[0])
+                c = warmup(inputs, i).expand_as(past[:, :, -1])
             else:
                 c = step(past, inputs.expand(copies, *inputs.shape), i)
             c = c * (1 + NOISE * torch.randn(c.shape[1:], generator=generator, dtype=c.dtype))
             c = torch.where(c.abs() < largest, c, torch.nan)  # diverged: NaN stays
-            if i % 32 == 0 and bool(c.isnan().flatten(1).any(1).all()):
-                return torch.full((copies,), math.inf)
-            states.append(c)
             past = torch.cat([past[:, :, 1:], c[:, :, None]], 2)
-        u = u[:, first - 1 :]
-        squares = ((law.output(torch.stack(states, 2)) - u) * self.weights).square().mean(-1)  # (w, n, t)
-        mask = None if self.held.mask is None else self.held.mask[:, first - 1 :]
-        return (squares.flatten(1) if mask is None else squares[:, mask]).mean(1).nan_to_num(nan=math.inf)
+            states.append(c)
+            if len(states) >= LOOK or i == u.shape[1] - 1:
+                now = slice(i + 1 - len(states), i + 1)
+                squares = ((law.output(torch.stack(states, 2)) - u[:, now]) * self.weights).square().mean(-1)
+                sums, states = sums + torch.where(counts[:, now], squares, 0.0).sum((1, 2)), []  # (w,)
+                if not bool((sums <= bar * total).any()):  # nor is NaN
+                    return torch.full((copies,), math.inf)
+        return (sums / total).nan_to_num(nan=math.inf)

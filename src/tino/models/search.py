@@ -37,16 +37,26 @@ class Search:
         return self.error / self.rollouts.size
 
     def offer(
-        self, law: LeastSquaresLaw, equations: NormalEquations, terms: tuple[int, ...], warmup: Warmup | None = None
+        self,
+        law: LeastSquaresLaw,
+        equations: NormalEquations,
+        terms: tuple[int, ...],
+        warmup: Warmup | None = None,
+        again: bool = False,
     ) -> None:
-        """Try a law with every ridge on the held-out records; keep it if it is the best."""
+        """Try a law with every ridge on the held-out records; keep it if it is the best.
+
+        ``again``: the best law itself, fitted on more rows.
+        """
         weights = torch.stack([law.as_weights(equations.solve(ridge, terms)) for ridge in RIDGES])
-        errors = self.rollouts.errors(
-            law, lambda past, g, i: law.combine(law.features(past, g, i), weights), len(weights), warmup
-        )
         bar = self.error * (GAIN if law.sizes["constant"] and self.rollouts.from_zero else 1.0)
-        if self.rollouts.held.burn_in and self.law is not None:  # simple laws come first, and forget sooner
+        if again:
+            bar = self.error
+        elif self.rollouts.held.burn_in and self.law is not None:  # simple laws come first, and forget sooner
             bar = SIMPLER * self.error if self.relative > ROUNDING else 0.0
+        errors = self.rollouts.errors(
+            law, lambda past, g, i: law.combine(law.features(past, g, i), weights), len(weights), warmup, bar
+        )
         if float(errors.min()) < bar:
             law.weights.data.copy_(weights[int(errors.argmin())])
             self.law, self.warmup, self.error = law, warmup, float(errors.min())
