@@ -146,6 +146,10 @@ def test_blocks_of_long_records_are_approximate(fitted):
     by_hand = sorted(float(errors[r, 8 * k : 8 * k + 8].max()) for r in range(3) for k in range(5))
     assert band.width == (pytest.approx(by_hand[math.ceil(16 * 0.9) - 1], rel=1e-6),)
     assert "approximately, over one block of a record" in band.about
+    said = str(band.coverage(test.take(slice(3, None))))
+    assert re.fullmatch(
+        r"the band holds over [0-9.]+% of 185 other blocks, expected about 93\.8%: blocks are not independent", said
+    )
     with pytest.raises(tino.TinoError, match="a record has 40 times that count, too few for 41 blocks"):
         tino.calibrate(model, few, blocks=41)
     with pytest.raises(tino.TinoError, match="the model is a"):
@@ -251,6 +255,14 @@ def test_calibrate_halves_the_test_records_and_says_so(measured, capsys, tmp_pat
     text = (tmp_path / "page" / "index.html").read_text()
     assert "did not excite" in text
     assert "with its band, which holds over a whole record with probability 80% or more, by 20 records" in text
+
+
+def test_blocks_are_counted_as_blocks(measured, capsys):
+    capsys.readouterr()
+    assert run(["calibrate", str(measured), "--blocks", "4", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["scores"], said["coverage"]) == (80, {"share": said["coverage"]["share"], "blocks": 80})
+    assert "blocks are not independent" in card_text(read_run(measured))
 
 
 @pytest.mark.parametrize(

@@ -403,6 +403,14 @@ def test_the_first_line_with_text_may_be_a_header(folder, monkeypatch, capsys):
     assert answers(folder, "\nt,f\n1\n", monkeypatch, capsys, "--skip-bad") == (["0.0"], told)
 
 
+@pytest.mark.parametrize("line", ["0.1;0.2", "0x1f", "-.5e", "1,x", "nan", "-Inf", "12:30", '"0,1"'])
+def test_a_first_line_that_begins_like_a_number_is_no_header(line, folder, monkeypatch, capsys):
+    lines, told = answers(folder, f"{line}\n1\n", monkeypatch, capsys, status=1)
+    assert lines == []
+    assert told.startswith("tino: line 1: ")
+    assert answers(folder, "inflow\n1\n", monkeypatch, capsys)[0] == ["u", "0.0"]
+
+
 def test_inputs_far_outside_the_training_are_told_once(folder, monkeypatch, capsys):
     _, told = answers(folder, "1\n200\n-1\n300\n", monkeypatch, capsys)
     assert told == "tino: note: line 2: f reaches 200, 2.83 in training: expect larger errors there\n"

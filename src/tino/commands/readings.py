@@ -104,7 +104,9 @@ class Calibrate:
         band.save(done.folder, {"calibration": of, "coverage": str(coverage), **used})
         write_band(done)
         if self.json:
-            shares = {"share": coverage.share, "records": coverage.records, "error": coverage.error}
+            counted = {"blocks" if band.blocks else "records": coverage.records}
+            error = {} if band.blocks else {"error": coverage.error}
+            shares = {"share": coverage.share, **counted, **error}
             return print_json({**band.record(), "calibration": of, "coverage": shares})
         widths = zip(model.frame.output_channels, band.width, strict=True)
         say(f"calibrated on {of}", *(f"{c.name} ± {w:.4g} {c.unit}".rstrip() for c, w in widths))
