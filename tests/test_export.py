@@ -154,6 +154,14 @@ def test_a_check_that_fails_says_so_in_one_line(exported_models):
         files.checked(model, float("inf"), "its graph")
 
 
+def test_a_graph_that_rounds_otherwise_names_the_other_format(exported_models, monkeypatch, tmp_path):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setitem(files.CLOSE, torch.float64, -1.0)
+    with pytest.raises(tino.TinoError, match=r"nothing was written; the format pt2 rounds as torch does$"):
+        tino.export(exported_models("linear")[0], tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_program_of_arrays_is_compared_like_a_graph(monkeypatch, tmp_path):
     model = tino.build("linear", data := several())
     model.solve(data)

@@ -37,8 +37,7 @@ def linearise(model: Operator, state: State, f: Tensor) -> Linearised:
     """
     if not isinstance(model, Operator):
         raise TinoError(f"the model is {shown(model)}, expected one that tino.build or tino.load returns")
-    if not model.properties.causal:
-        raise TinoError(f"{model.frame.model} has no step to linearise: it is not causal")
+    model.check_steps()
     check_tensor(f, "f")
     if not isinstance(state, State) or len(as_vector(state.memory)) != 1:
         raise TinoError("linearise takes the State of one record, such as stream.state or that of model.start")

@@ -90,8 +90,7 @@ class Operator(Framed, ABC):
 
     def start(self, f_0: Tensor, ic: Tensor | None = None) -> tuple[State, Tensor]:
         """The first input (b, m) -> the state after it, and u_0 (b, x)."""
-        if not self.properties.causal:
-            raise TinoError(f"{self.frame.model} cannot run step by step: it is not causal")
+        self.check_steps()
         self.check_dtypes(f_0, ic)
         self.check_shapes(f_0[:, None], ic)
         memory, u = self._first(self.rest(len(f_0), self.centred(ic)), f_0)
@@ -110,6 +109,12 @@ class Operator(Framed, ABC):
             return state, f.new_zeros(len(f), 0, self.frame.output_size)
         memory, u = self._run(state.memory, f, state.i)
         return State(state.i + f.shape[1], memory), self.with_offset(u)
+
+    def check_steps(self) -> None:
+        """An error, with what else to do, if it has no steps."""
+        if not self.properties.causal:
+            fix = "give it whole records, or train a causal model"
+            raise TinoError(f"{self.frame.model} cannot run step by step: it is not causal; {fix}")
 
     def _check_stream(self, state: State, f: Tensor) -> None:
         self.check_dtypes(f, None)

@@ -34,8 +34,7 @@ class Stream:
     def __init__(self, model: Operator, ic: Any = None, records: int | None = None) -> None:
         if not isinstance(model, Operator):
             raise TinoError(f"the model is {shown(model)}, expected one that tino.build or tino.load returns")
-        if not model.properties.causal:
-            raise TinoError(f"{model.frame.model} cannot run step by step: it is not causal")
+        model.check_steps()
         self.model, self.records = model, None if records is None else whole("records", records, 1)
         self._own, self._longest = numbers(model), model.longest
         self._blocks: AffineBlocks | None = None

@@ -74,7 +74,7 @@ def about(model: Operator, difference: float) -> dict[str, Any]:
     }
 
 
-def checked(model: Operator, difference: float, what: str) -> None:
+def checked(model: Operator, difference: float, what: str, fix: str = "") -> None:
     tolerance = CLOSE[numbers(model).dtype]
     if math.isinf(difference):
         raise TinoError(
@@ -82,7 +82,7 @@ def checked(model: Operator, difference: float, what: str) -> None:
         )
     if not difference <= tolerance:
         told = f"{what} differs from {model.frame.model} by {difference:.1e}"
-        raise TinoError(f"{told}, more than {tolerance:.0e}: nothing was written")
+        raise TinoError(f"{told}, more than {tolerance:.0e}: nothing was written{fix}")
 
 
 def place(path: Path, graph: Graph) -> Path:
@@ -150,7 +150,7 @@ def _to_onnx(model: Operator, path: Path) -> Exported:
         difference = compared(model, {name: session_of(proto) for name, proto in protos.items()})
         if difference <= CLOSE[numbers(model).dtype]:
             break
-    checked(model, difference, "its ONNX graph")
+    checked(model, difference, "its ONNX graph", "; the format pt2 rounds as torch does")
     if held := {node.op_type for proto in protos.values() for node in proto.graph.node} & {"DFT", "STFT"}:
         raise TinoError(f"the graph of {model.frame.model} holds {', '.join(held)}, which exported models must not")
     for proto in protos.values():
