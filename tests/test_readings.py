@@ -210,7 +210,7 @@ def test_readout_prints_keeps_and_draws(measured, capsys):
     assert lines[1].startswith("  f -> u: static gain ")
     assert lines[-1].startswith("excited band of f: 0 to ")
     assert max(map(len, lines)) <= 80
-    assert {"impulse.png", "frequency.png"} <= {path.name for path in measured.glob("*.png")}
+    assert {"impulse.png", "frequency.png", "second-order.png"} <= {path.name for path in measured.glob("*.png")}
 
 
 def test_readouts_of_other_weights_or_changed_ones_are_refused(measured):
@@ -225,6 +225,8 @@ def test_readouts_of_other_weights_or_changed_ones_are_refused(measured):
         ({"frequency": {**record["frequency"], "frequency": [1.0]}}, "does not hold read-outs"),
         ({"impulse": {**record["impulse"], "values": [[1.0]]}}, "does not hold read-outs"),
         ({"poles": None}, "does not hold read-outs"),
+        ({"second": {"values": [], "width": 1}}, "does not hold read-outs"),
+        ({"second": {**record["second"], "width": 0}}, "does not hold read-outs"),
     ):
         write_sealed(measured / "readout.json", {**record, **change})
         with pytest.raises(tino.TinoError, match=why):
@@ -232,7 +234,7 @@ def test_readouts_of_other_weights_or_changed_ones_are_refused(measured):
     (measured / "readout.json").write_text(text)
 
 
-READ = ("impulse", "frequency", "band")
+READ = ("impulse", "frequency", "second-order", "band")
 
 
 def test_calibrate_halves_the_test_records_and_says_so(measured, capsys, tmp_path):
@@ -335,7 +337,7 @@ def test_latency_is_of_single_steps(fitted, tiny_data):
 
 
 def test_a_run_that_takes_the_place_leaves_nothing_measured_on_the_old_one(finished, measured):
-    afterwards = ("readout.json", "band.json", "card.md", "card.html", "impulse.png", "frequency.png", "band.png")
+    afterwards = ("readout.json", "band.json", "card.md", "card.html", *(f"{one}.png" for one in READ))
     shutil.copytree(finished, measured / NEW, ignore=shutil.ignore_patterns(*afterwards))
     for name in ("card.md", "card.html"):
         (measured / name).touch()
