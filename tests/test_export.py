@@ -4,6 +4,7 @@ import ctypes
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -414,6 +415,9 @@ def test_the_card_of_a_run_goes_with_its_export(tmp_path, capsys, own_cache):
     text = out.with_suffix(".md").read_text(encoding="utf-8")
     assert text.startswith("# linear on duffing")
     assert "24 for training, 2 for the test" in text
+    names, told = text.splitlines()[-1].split(": ")
+    assert names == "Exported as `motor.npz`, `tino_runner.py`"
+    assert re.fullmatch(r"largest relative difference to the model itself \S+, at most 1e-09\.", told)
 
 
 def test_a_missing_package_is_named(exported_models, tmp_path, monkeypatch):

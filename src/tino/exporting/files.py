@@ -42,7 +42,7 @@ def export(model: Operator, path: str | Path, format: str = "onnx", card: str = 
     """Write a model as ``onnx``, ``pt2``, ``numpy`` or ``c``; an error, and no file, if its answers differ.
 
     A causal model becomes one step with its state as inputs and outputs, and its start; others the whole record. A
-    ``card`` is Markdown to be written beside it, such as ``tino.report.card.card_text`` of its run.
+    ``card`` is Markdown to be written beside it, such as ``tino.report.card.card_text`` of its run, with their names.
     """
     if not isinstance(model, Operator):
         raise TinoError(f"the model is {shown(model)}, expected one that tino.build or tino.load returns")
@@ -55,7 +55,9 @@ def export(model: Operator, path: str | Path, format: str = "onnx", card: str = 
     done = FORMATS[format](model, Path(path))
     if not card:
         return done
-    write_text(beside := Path(path).with_suffix(".md"), card)
+    names = ", ".join(f"`{file.name}`" for file in done.files)
+    told = f"largest relative difference to the model itself {done.difference:.1e}, at most {done.tolerance:.0e}"
+    write_text(beside := Path(path).with_suffix(".md"), f"{card.rstrip()}\n\nExported as {names}: {told}.\n")
     return replace(done, files=(*done.files, beside))
 
 
