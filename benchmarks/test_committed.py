@@ -77,7 +77,7 @@ def test_readouts_of_learned_oscillators_are_close_to_the_closed_forms():
             assert abs(read / exact - 1) < 0.01
     assert max(row["error"] for row in results["second_order"]) < 0.01
     for row in results["coverage"].values():
-        assert abs(row["mean"] - row["expected"]) < 3 * row["error"]
+        assert abs(row["mean"] - row["expected"]) < 2 * row["error"]
 
 
 def test_the_diagnosis_page_is_the_measured_one():

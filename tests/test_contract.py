@@ -240,7 +240,7 @@ def test_other_causal_models_end_at_the_last_time_they_know(name, cases):
 def test_models_that_see_the_future_need_the_whole_record(name, cases):
     for _, model, f, ic in cases(name):
         n_t = f.shape[1]
-        line = f"{name} cannot run step by step: it is not causal"
+        line = f"{name} cannot run step by step: it is not causal; give it whole records, or train a causal model"
         assert refusal(lambda m=model, f=f, ic=ic: m.start(f[:, 0], ic)) == line
         for other in (f[:, :-1], four_times(f)):
             found = refusal(lambda m=model, f=other, ic=ic: m(f, ic))

@@ -4,6 +4,7 @@ import ctypes
 import json
 import logging
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -152,6 +153,14 @@ def test_a_check_that_fails_says_so_in_one_line(exported_models):
         tino.TinoError, match="its graph, or tino itself, answers noise with NaN or infinity: nothing was"
     ):
         files.checked(model, float("inf"), "its graph")
+
+
+def test_a_graph_that_rounds_otherwise_names_the_other_format(exported_models, monkeypatch, tmp_path):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setitem(files.CLOSE, torch.float64, -1.0)
+    with pytest.raises(tino.TinoError, match=r"nothing was written; the format pt2 rounds as torch does$"):
+        tino.export(exported_models("linear")[0], tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_program_of_arrays_is_compared_like_a_graph(monkeypatch, tmp_path):
@@ -406,6 +415,9 @@ def test_the_card_of_a_run_goes_with_its_export(tmp_path, capsys, own_cache):
     text = out.with_suffix(".md").read_text(encoding="utf-8")
     assert text.startswith("# linear on duffing")
     assert "24 for training, 2 for the test" in text
+    names, told = text.splitlines()[-1].split(": ")
+    assert names == "Exported as `motor.npz`, `tino_runner.py`"
+    assert re.fullmatch(r"largest relative difference to the model itself \S+, at most 1e-09\.", told)
 
 
 def test_a_missing_package_is_named(exported_models, tmp_path, monkeypatch):

@@ -146,6 +146,10 @@ def test_blocks_of_long_records_are_approximate(fitted):
     by_hand = sorted(float(errors[r, 8 * k : 8 * k + 8].max()) for r in range(3) for k in range(5))
     assert band.width == (pytest.approx(by_hand[math.ceil(16 * 0.9) - 1], rel=1e-6),)
     assert "approximately, over one block of a record" in band.about
+    said = str(band.coverage(test.take(slice(3, None))))
+    assert re.fullmatch(
+        r"the band holds over [0-9.]+% of 185 other blocks, expected about 93\.8%: blocks are not independent", said
+    )
     with pytest.raises(tino.TinoError, match="a record has 40 times that count, too few for 41 blocks"):
         tino.calibrate(model, few, blocks=41)
     with pytest.raises(tino.TinoError, match="the model is a"):
@@ -206,7 +210,7 @@ def test_readout_prints_keeps_and_draws(measured, capsys):
     assert lines[1].startswith("  f -> u: static gain ")
     assert lines[-1].startswith("excited band of f: 0 to ")
     assert max(map(len, lines)) <= 80
-    assert {"impulse.png", "frequency.png"} <= {path.name for path in measured.glob("*.png")}
+    assert {"impulse.png", "frequency.png", "second-order.png"} <= {path.name for path in measured.glob("*.png")}
 
 
 def test_readouts_of_other_weights_or_changed_ones_are_refused(measured):
@@ -221,6 +225,8 @@ def test_readouts_of_other_weights_or_changed_ones_are_refused(measured):
         ({"frequency": {**record["frequency"], "frequency": [1.0]}}, "does not hold read-outs"),
         ({"impulse": {**record["impulse"], "values": [[1.0]]}}, "does not hold read-outs"),
         ({"poles": None}, "does not hold read-outs"),
+        ({"second": {"values": [], "width": 1}}, "does not hold read-outs"),
+        ({"second": {**record["second"], "width": 0}}, "does not hold read-outs"),
     ):
         write_sealed(measured / "readout.json", {**record, **change})
         with pytest.raises(tino.TinoError, match=why):
@@ -228,7 +234,7 @@ def test_readouts_of_other_weights_or_changed_ones_are_refused(measured):
     (measured / "readout.json").write_text(text)
 
 
-READ = ("impulse", "frequency", "band")
+READ = ("impulse", "frequency", "second-order", "band")
 
 
 def test_calibrate_halves_the_test_records_and_says_so(measured, capsys, tmp_path):
@@ -251,6 +257,14 @@ def test_calibrate_halves_the_test_records_and_says_so(measured, capsys, tmp_pat
     text = (tmp_path / "page" / "index.html").read_text()
     assert "did not excite" in text
     assert "with its band, which holds over a whole record with probability 80% or more, by 20 records" in text
+
+
+def test_blocks_are_counted_as_blocks(measured, capsys):
+    capsys.readouterr()
+    assert run(["calibrate", str(measured), "--blocks", "4", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["scores"], said["coverage"]) == (80, {"share": said["coverage"]["share"], "blocks": 80})
+    assert "blocks are not independent" in card_text(read_run(measured))
 
 
 @pytest.mark.parametrize(
@@ -323,7 +337,7 @@ def test_latency_is_of_single_steps(fitted, tiny_data):
 
 
 def test_a_run_that_takes_the_place_leaves_nothing_measured_on_the_old_one(finished, measured):
-    afterwards = ("readout.json", "band.json", "card.md", "card.html", "impulse.png", "frequency.png", "band.png")
+    afterwards = ("readout.json", "band.json", "card.md", "card.html", *(f"{one}.png" for one in READ))
     shutil.copytree(finished, measured / NEW, ignore=shutil.ignore_patterns(*afterwards))
     for name in ("card.md", "card.html"):
         (measured / name).touch()

@@ -21,7 +21,7 @@ from tino.problems.oscillators import column, forced_ode
 from tino.readouts.derivatives import ImpulseResponse
 from tino.readouts.readout import Readout, pole_lines
 from tino.report.figures import png
-from tino.report.readings import draw_frequency, draw_impulse
+from tino.report.readings import draw_frequency, draw_impulse, draw_second
 
 DT, DAMPING, STIFFNESS, BEND = 0.1, 0.8, 2.0, 0.7
 LINES = torch.tensor([0.3, 0.9, 1.4, 2.2, 3.7], dtype=torch.float64)
@@ -336,6 +336,23 @@ def test_an_input_that_never_varied_is_not_driven(bent):
     assert torch.equal(again.frequency.values[..., 0], found.frequency.values[..., 0])
 
 
+def test_a_readout_holds_the_second_order_over_the_memory(bent):
+    """The mean of the kernel over cells of so many lags, of each input with itself."""
+    found = tino.read_out(bent, signals())
+    assert found.width == math.ceil(float(found.impulse.memory.amax()) / DT / 24)
+    assert found.second.shape == (24, 24, 2, 2)
+    again = Readout.from_record(json.loads(json.dumps(found.record())))
+    assert (again.width, again.second.tolist()) == (found.width, found.second.tolist())
+    slow = Slow(Frame.of("slow", signals()))
+    found = tino.read_out(slow, signals(), level=0.01)
+    assert found.width > 1
+    for i in range(2):
+        whole = tino.second_order_kernel(slow, 24 * found.width, input=i)
+        cells = whole.unflatten(1, (24, -1)).unflatten(0, (24, -1)).mean((1, 3))
+        assert float(cells.abs().max()) > 0.01
+        assert torch.allclose(found.second[..., i], cells, rtol=1e-9, atol=1e-15)
+
+
 def test_several_channels_are_drawn_each_to_each(bent):
     data = signals()
     data.f[..., 1] = 0.0
@@ -344,7 +361,11 @@ def test_several_channels_are_drawn_each_to_each(bent):
     assert titles == ["force → <b>|", "heat → <b>|", "force → bend", "heat → bend"]
     labels = [axes.get_ylabel() for axes in draw_impulse(found).axes]
     assert labels == ["h(t)  [m/(N · t)]", "h(t)  [m/(W · t)]", "h(t)  [1/(N · t)]", "h(t)  [1/(W · t)]"]
-    for figure in (draw_frequency(found), draw_impulse(found)):
+    bent = draw_second(found).axes
+    zero = ["force × force → <b>|", "heat × heat → <b>|: none, it is linear"]
+    assert [axes.get_title() for axes in bent[:2]] == zero
+    assert bent[4].get_ylabel() == "h2(t1, t2)  [m/(N · t)²]"
+    for figure in (draw_frequency(found), draw_impulse(found), draw_second(found)):
         assert png(figure).startswith(b"\x89PNG")
 
 

@@ -59,7 +59,7 @@ def test_a_stream_in_pieces_is_the_whole_record_and_needs_a_causal_model(name, t
         taken += 1
         model, f, ic = found
         if not model.properties.causal:
-            with pytest.raises(tino.TinoError, match=f"^{name} cannot run step by step: it is not causal$"):
+            with pytest.raises(tino.TinoError, match=f"^{name} cannot run step by step: it is not causal; give it"):
                 tino.Stream(model)
             continue
         whole = model(f, ic)
@@ -323,7 +323,7 @@ def test_derivatives_refuse_what_is_not_one_record(oscillator):
     with pytest.raises(tino.TinoError, match="f has NaN or infinite numbers"):
         tino.linearise(oscillator, tino.Stream(oscillator).state, torch.tensor([float("inf")]))
     don = tino.build("don", from_a_state())
-    with pytest.raises(tino.TinoError, match="don has no step to linearise: it is not causal"):
+    with pytest.raises(tino.TinoError, match="don cannot run step by step: it is not causal; give it"):
         tino.linearise(don, tino.Stream(oscillator).state, torch.ones(10))
 
 
@@ -401,6 +401,14 @@ def test_the_first_line_with_text_may_be_a_header(folder, monkeypatch, capsys):
     told = "tino: line 2: the header has 2 names, expected 1 (f)\n"
     assert answers(folder, "\nt,f\n1\n", monkeypatch, capsys, status=1) == ([], told)
     assert answers(folder, "\nt,f\n1\n", monkeypatch, capsys, "--skip-bad") == (["0.0"], told)
+
+
+@pytest.mark.parametrize("line", ["0.1;0.2", "0x1f", "-.5e", "1,x", "nan", "-Inf", "12:30", '"0,1"'])
+def test_a_first_line_that_begins_like_a_number_is_no_header(line, folder, monkeypatch, capsys):
+    lines, told = answers(folder, f"{line}\n1\n", monkeypatch, capsys, status=1)
+    assert lines == []
+    assert told.startswith("tino: line 1: ")
+    assert answers(folder, "inflow\n1\n", monkeypatch, capsys)[0] == ["u", "0.0"]
 
 
 def test_inputs_far_outside_the_training_are_told_once(folder, monkeypatch, capsys):

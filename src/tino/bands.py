@@ -34,15 +34,16 @@ FIX = "calibrate it again with 'tino calibrate'"
 
 @dataclass(frozen=True)
 class Coverage:
-    """The share of records that stay inside the band at all times, of so many.
+    """The share of records, or of blocks, that stay inside the band at all times, of so many.
 
     ``expected`` is k / (n + 1), by a calibration with n scores.
     """
 
     share: float
-    records: int
+    records: int  # or blocks, in which case what is expected is approximate
     expected: float
     scores: int
+    blocks: int = 0  # per record
 
     @property
     def error(self) -> float:
@@ -52,7 +53,9 @@ class Coverage:
         return math.sqrt(p * (1 - p) * (1 + (m - 1) / (self.scores + 2)) / m)
 
     def __str__(self) -> str:
-        said = f"{self.share:.1%} of {self.records} other records"
+        said = f"{self.share:.1%} of {self.records} other {'blocks' if self.blocks else 'records'}"
+        if self.blocks:  # neighbours are alike, so this spread would be too small
+            return f"the band holds over {said}, expected about {self.expected:.1%}: blocks are not independent"
         low = self.share < self.expected - 2 * self.error
         why = ": fewer than chance would explain, so are these records like those of the calibration?" if low else ""
         return f"the band holds over {said}, expected {self.expected:.1%} ± {self.error:.1%}{why}"
@@ -95,7 +98,7 @@ class Band:
     def coverage(self, test: Dataset) -> Coverage:
         """Measured on other records than those of the calibration."""
         found = record_scores(self.model, test, self.blocks, self.width)
-        return Coverage(float((found <= 1).double().mean()), len(found), self.expected, self.scores)
+        return Coverage(float((found <= 1).double().mean()), len(found), self.expected, self.scores, self.blocks)
 
     def _predict(self, f: Tensor, ic: Tensor | None) -> Tensor:
         with warnings.catch_warnings():

@@ -12,6 +12,7 @@ from tino.errors import TinoError, shown
 from tino.frame import numbers
 from tino.memories import as_vector, from_vector
 from tino.operator import Operator, State
+from tino.properties import check_steps
 
 LENGTHS, NUMBERS = (128, 32, 8), 1024  # steps in a block, and numbers of f and u, at most
 ROUNDING = 1e-12  # of the largest |u|
@@ -37,8 +38,7 @@ def linearise(model: Operator, state: State, f: Tensor) -> Linearised:
     """
     if not isinstance(model, Operator):
         raise TinoError(f"the model is {shown(model)}, expected one that tino.build or tino.load returns")
-    if not model.properties.causal:
-        raise TinoError(f"{model.frame.model} has no step to linearise: it is not causal")
+    check_steps(model.frame.model, model.properties)
     check_tensor(f, "f")
     if not isinstance(state, State) or len(as_vector(state.memory)) != 1:
         raise TinoError("linearise takes the State of one record, such as stream.state or that of model.start")

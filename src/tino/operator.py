@@ -33,7 +33,7 @@ from tino.data import Dataset, check_tensor, check_values
 from tino.errors import TinoError
 from tino.files import whole_file, write_sealed
 from tino.frame import Frame, Framed, numbers
-from tino.properties import Properties
+from tino.properties import Properties, check_steps
 
 WEIGHTS, RECORD = "model.safetensors", "model.json"
 MODEL_FORMAT = 6  # the frame with channels and what was seen in training, every size of every part, and checksums
@@ -90,8 +90,7 @@ class Operator(Framed, ABC):
 
     def start(self, f_0: Tensor, ic: Tensor | None = None) -> tuple[State, Tensor]:
         """The first input (b, m) -> the state after it, and u_0 (b, x)."""
-        if not self.properties.causal:
-            raise TinoError(f"{self.frame.model} cannot run step by step: it is not causal")
+        check_steps(self.frame.model, self.properties)
         self.check_dtypes(f_0, ic)
         self.check_shapes(f_0[:, None], ic)
         memory, u = self._first(self.rest(len(f_0), self.centred(ic)), f_0)

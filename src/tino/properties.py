@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tino.errors import TinoError
+
 
 @dataclass(frozen=True)
 class Properties:
@@ -36,6 +38,13 @@ class Properties:
 
 
 POINTWISE = Properties(True, True, True)  # of a part that treats each time separately
+
+
+def check_steps(name: str, known: Properties) -> None:
+    """An error, with what else to do, if a model has no steps."""
+    if not known.causal:
+        fix = "give it whole records, or train a causal model"
+        raise TinoError(f"{name} cannot run step by step: it is not causal; {fix}")
 
 
 def _all(values: Sequence[bool | None]) -> bool | None:

@@ -20,10 +20,11 @@ from tino.models.store import load
 from tino.operator import Operator, Properties, State
 from tino.problems import Problem, problem, problem_names
 from tino.race import Race, auto
-from tino.readouts.derivatives import impulse_response, second_order_kernel, second_order_response
+from tino.readouts.derivatives import impulse_response
 from tino.readouts.excited import Excited
 from tino.readouts.frequency import frequency_response
 from tino.readouts.readout import Readout, read_out
+from tino.readouts.second_order import second_order_kernel, second_order_response
 from tino.sources import read_arrays
 from tino.storage import load_dataset, save_dataset
 from tino.streaming import Stream

@@ -17,6 +17,7 @@ from tino.frame import numbers
 from tino.linear import AffineBlocks
 from tino.memories import fingerprint, tensors_of, with_tensors
 from tino.operator import Operator, State
+from tino.properties import check_steps
 
 STREAM_FORMAT = 1
 MANY = 512  # inputs at once, from which on blocks of an affine step are worth their matrices
@@ -34,8 +35,7 @@ class Stream:
     def __init__(self, model: Operator, ic: Any = None, records: int | None = None) -> None:
         if not isinstance(model, Operator):
             raise TinoError(f"the model is {shown(model)}, expected one that tino.build or tino.load returns")
-        if not model.properties.causal:
-            raise TinoError(f"{model.frame.model} cannot run step by step: it is not causal")
+        check_steps(model.frame.model, model.properties)
         self.model, self.records = model, None if records is None else whole("records", records, 1)
         self._own, self._longest = numbers(model), model.longest
         self._blocks: AffineBlocks | None = None

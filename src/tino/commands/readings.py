@@ -8,6 +8,7 @@ from tyro.conf import Positional, arg
 
 from tino.commands.printing import print_json, say
 from tino.errors import TinoError
+from tino.folders import RESPONSES
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,10 +21,11 @@ RunFolder = Annotated[Positional[Path], arg(metavar="RUN")]
 
 @dataclass(frozen=True)
 class Readout:
-    """Read a model's impulse and frequency response, static gain and memory, and the band its training excited."""
+    """Read a model's impulse, frequency and second-order response, static gain, memory, and the band its training
+    excited."""
 
     run_folder: RunFolder
-    """Run folder written by 'tino train'; readout.json, impulse.png and frequency.png are written into it."""
+    """Run folder written by 'tino train'; readout.json and its figures are written into it."""
     level: Annotated[tuple[float, ...], arg(metavar="VALUE [VALUE ...]")] = ()
     """Root mean square of the multisines, one for all input channels or one for each; that of the training inputs if
     left out."""
@@ -61,7 +63,7 @@ class Readout:
         if self.json:
             return print_json(found.record())
         say(f"{done.result.model} on {done.result.problem}", *found.lines())
-        say(f"figures: {done.folder / 'impulse.png'}, {done.folder / 'frequency.png'}")
+        say(f"figures in {done.folder}: {', '.join(RESPONSES[:3])}")
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,9 @@ class Calibrate:
         band.save(done.folder, {"calibration": of, "coverage": str(coverage), **used})
         write_band(done)
         if self.json:
-            shares = {"share": coverage.share, "records": coverage.records, "error": coverage.error}
+            counted = {"blocks" if band.blocks else "records": coverage.records}
+            error = {} if band.blocks else {"error": coverage.error}
+            shares = {"share": coverage.share, **counted, **error}
             return print_json({**band.record(), "calibration": of, "coverage": shares})
         widths = zip(model.frame.output_channels, band.width, strict=True)
         say(f"calibrated on {of}", *(f"{c.name} ± {w:.4g} {c.unit}".rstrip() for c, w in widths))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from tino.channels import Channels
     from tino.operator import Operator
     from tino.streaming import Stream
+
+LIKE_A_NUMBER = re.compile(r"[-+.]*[0-9]|[-+]?(nan|inf|infinity)$", re.IGNORECASE)  # 0.1;0.2 is no name
 
 
 @dataclass(frozen=True)
@@ -176,15 +179,9 @@ def _parts(text: str) -> list[str]:
 
 
 def _header(text: str) -> list[str]:
-    """The names in a first line that holds no number at all; else nothing."""
+    """The names in a first line in which nothing is, or begins like, a number; else nothing."""
     parts = [part.strip().strip('"') for part in _parts(text)]
-    for part in parts:
-        try:
-            float(part)
-        except ValueError:
-            continue
-        return []
-    return [] if text[0] == "[" else parts
+    return [] if text[0] == "[" or any(map(LIKE_A_NUMBER.match, parts)) else parts
 
 
 def _columns(channels: "Channels", points: int) -> list[str]:

@@ -42,7 +42,7 @@ def export(model: Operator, path: str | Path, format: str = "onnx", card: str = 
     """Write a model as ``onnx``, ``pt2``, ``numpy`` or ``c``; an error, and no file, if its answers differ.
 
     A causal model becomes one step with its state as inputs and outputs, and its start; others the whole record. A
-    ``card`` is Markdown to be written beside it, such as ``tino.report.card.card_text`` of its run.
+    ``card`` is Markdown to be written beside it, such as ``tino.report.card.card_text`` of its run, with their names.
     """
     if not isinstance(model, Operator):
         raise TinoError(f"the model is {shown(model)}, expected one that tino.build or tino.load returns")
@@ -55,7 +55,9 @@ def export(model: Operator, path: str | Path, format: str = "onnx", card: str = 
     done = FORMATS[format](model, Path(path))
     if not card:
         return done
-    write_text(beside := Path(path).with_suffix(".md"), card)
+    names = ", ".join(f"`{file.name}`" for file in done.files)
+    told = f"largest relative difference to the model itself {done.difference:.1e}, at most {done.tolerance:.0e}"
+    write_text(beside := Path(path).with_suffix(".md"), f"{card.rstrip()}\n\nExported as {names}: {told}.\n")
     return replace(done, files=(*done.files, beside))
 
 
@@ -74,7 +76,7 @@ def about(model: Operator, difference: float) -> dict[str, Any]:
     }
 
 
-def checked(model: Operator, difference: float, what: str) -> None:
+def checked(model: Operator, difference: float, what: str, fix: str = "") -> None:
     tolerance = CLOSE[numbers(model).dtype]
     if math.isinf(difference):
         raise TinoError(
@@ -82,7 +84,7 @@ def checked(model: Operator, difference: float, what: str) -> None:
         )
     if not difference <= tolerance:
         told = f"{what} differs from {model.frame.model} by {difference:.1e}"
-        raise TinoError(f"{told}, more than {tolerance:.0e}: nothing was written")
+        raise TinoError(f"{told}, more than {tolerance:.0e}: nothing was written{fix}")
 
 
 def place(path: Path, graph: Graph) -> Path:
@@ -150,7 +152,7 @@ def _to_onnx(model: Operator, path: Path) -> Exported:
         difference = compared(model, {name: session_of(proto) for name, proto in protos.items()})
         if difference <= CLOSE[numbers(model).dtype]:
             break
-    checked(model, difference, "its ONNX graph")
+    checked(model, difference, "its ONNX graph", "; the format pt2 rounds as torch does")
     if held := {node.op_type for proto in protos.values() for node in proto.graph.node} & {"DFT", "STFT"}:
         raise TinoError(f"the graph of {model.frame.model} holds {', '.join(held)}, which exported models must not")
     for proto in protos.values():

@@ -17,11 +17,14 @@ from tino.folders import READOUT
 from tino.models.flow import Flow
 from tino.models.store import weights_checksum
 from tino.operator import Operator
-from tino.readouts.derivatives import SETTLED, ImpulseResponse, impulse_response
+from tino.readouts.derivatives import SETTLED, ImpulseResponse, impulse_response, settling
 from tino.readouts.excited import Excited
 from tino.readouts.frequency import FrequencyResponse, frequency_response
+from tino.readouts.second_order import kernel_at
+from tino.readouts.terminals import terminals
 
-FORMAT = 2
+FORMAT = 3
+CELLS = 24  # of a second-order kernel, over the memory
 POLES = 4  # of them in a list
 FIX = "read it out again with 'tino readout'"
 RATE = "rad per unit of t"
@@ -36,6 +39,8 @@ class Readout:
     frequency: FrequencyResponse
     excited: Excited
     poles: tuple[complex, ...]  # of a law's linear part, the slowest first
+    second: Tensor  # h2 of each input with itself, its mean over cells: (cells, cells, outputs, inputs)
+    width: int  # of a cell, in lags
 
     def lines(self) -> list[str]:
         """Static gain, memory, excited band, linearity and poles, for people."""
@@ -84,6 +89,7 @@ class Readout:
             },
             "excited": self.excited.record(),
             "poles": [[one.real, one.imag] for one in self.poles],
+            "second": {"values": self.second.tolist(), "width": self.width},
         }
 
     @staticmethod
@@ -105,7 +111,11 @@ class Readout:
         if not len(excited.rms) == len(point) == len(level) == len(inputs):
             raise ValueError("its inputs differ in number")
         poles = tuple(complex(float(real), float(imag)) for real, imag in record["poles"])
-        return Readout(str(record["model"]), impulse, frequency, excited, poles)
+        bent, width = record["second"], int(record["second"]["width"])
+        second = _numbers(bent["values"], (len(bent["values"]), *pairs))
+        if width < 1 or not len(second):
+            raise ValueError(f"its second order has {len(second)} cells of {width} lags")
+        return Readout(str(record["model"]), impulse, frequency, excited, poles, second, width)
 
     def save(self, folder: Path) -> None:
         about = {"format": FORMAT, "weights_sha256": weights_checksum(folder)}
@@ -134,7 +144,11 @@ def read_out(
     frequency = frequency_response(model, level=level, excited=excited, seed=seed, **at)
     found = model.law.poles(model.frame.time.step).tolist() if isinstance(model, Flow) else []
     poles = tuple(one for one in found if math.isfinite(one.real) and math.isfinite(one.imag))
-    return Readout(model.frame.model, impulse, frequency, excited, poles)
+    ends = terminals(model, **at)
+    longest = float(torch.where(impulse.memory.isfinite(), impulse.memory / impulse.step, len(impulse.values)).amax())
+    width, settle = max(1, math.ceil(longest / CELLS)), settling(ends)[0]
+    second = torch.stack([kernel_at(ends, place, settle, CELLS, width) for place in ends.inputs], -1)
+    return Readout(model.frame.model, impulse, frequency, excited, poles, second, width)
 
 
 def read_readout(folder: Path) -> Readout | None:

@@ -1,4 +1,4 @@
-"""Figures of read-outs and bands: impulse and frequency responses, and a prediction with its band."""
+"""Figures of read-outs and bands: responses of first and second order, and a prediction with its band."""
 
 from collections.abc import Iterator
 
@@ -79,6 +79,28 @@ def draw_frequency(found: Readout) -> Figure:
             _hatch(axes, found.excited.bands(i), grid[0], grid[-1])
             axes.spines[["top", "right"]].set_visible(False)
         size.legend(framealpha=0.7, edgecolor="none", fontsize=9)
+    return figure
+
+
+def draw_second(found: Readout) -> Figure:
+    """h2(t1, t2) of each input with itself, per unit of time squared; white where it is zero."""
+    dt, pairs = found.impulse.step, list(_pairs(found))
+    figure = Figure(figsize=(4.5 * min(2, len(pairs)) + 0.5, 3.8 * -(-len(pairs) // 2)), layout="constrained")
+    table = figure.subplots(-(-len(pairs) // 2), min(2, len(pairs)), squeeze=False)
+    edges = dt * found.width * np.arange(len(found.second) + 1)
+    for axes, (j, i, output, given) in zip(table.flat, pairs, strict=False):
+        h2 = found.second[:, :, j, i].numpy() / dt**2
+        most = float(abs(h2).max())
+        shown = axes.pcolormesh(edges, edges, h2, cmap="RdBu_r", vmin=-most or -1.0, vmax=most or 1.0)
+        axes.set_aspect("equal")
+        zero = "" if most else ": none, it is linear"
+        axes.set_title(f"{_name(given)} × {_name(given)} → {_name(output)}{zero}", fontsize=10)
+        axes.set_xlabel("t1")
+        axes.set_ylabel("t2")
+        unit = f"[{literal(output.unit or '1')}/({literal(given.unit or '1')} · t)²]" * bool(output.unit or given.unit)
+        figure.colorbar(shown, ax=axes, label=f"h2(t1, t2)  {unit}".rstrip())
+    for axes in table.flat[len(pairs) :]:
+        axes.set_visible(False)
     return figure
 
 

@@ -15,7 +15,7 @@ from tino.report.figures import Figure, draw_preview, loss_curves
 from tino.report.markup import Line, Markup, in_html
 from tino.report.over_time import errors_over_time
 from tino.report.page import drawn, file_names, keep, page
-from tino.report.readings import draw_band, draw_frequency, draw_impulse
+from tino.report.readings import draw_band, draw_frequency, draw_impulse, draw_second
 from tino.report.tables import COLUMNS, DASH, RACE_HEAD, about, how_trained, race_row, score
 from tino.results import Result
 from tino.runs import Run
@@ -80,7 +80,7 @@ def _figure_ends(runs: Sequence[Run]) -> list[str]:
     """How the names of the figures of one dataset end, in their order."""
     found = ["loss"] * _have_losses(runs) + ["errors"] * any(run.over_time is not None for run in runs)
     for run in runs:
-        name, measured = run.folder.resolve().name, {READOUT: ("impulse", "frequency"), BAND: ("band",)}
+        name, measured = run.folder.resolve().name, {READOUT: ("impulse", "frequency", "second-order"), BAND: ("band",)}
         found += [name, *(f"{name}-{end}" for file, ends in measured.items() if run.has(file) for end in ends)]
     return found
 
@@ -113,7 +113,10 @@ def _responses(run: Run, name: str) -> list[tuple[str, Figure]]:
     one = f"{name}, response to a small impulse about {found.impulse.at}."
     two = f"{name}, frequency response: small changes about {found.impulse.at} as a line, the best linear"
     two += " approximation by multisines as dots, with its standard deviation and coherence. Hatched: frequencies that"
-    return [(one, draw_impulse(found)), (f"{two} the training inputs did not excite.", draw_frequency(found))]
+    three = f"{name}, second-order kernel about {found.impulse.at}: what the product of the inputs t1 and t2"
+    figures = draw_impulse(found), draw_frequency(found), draw_second(found)
+    captions = one, f"{two} the training inputs did not excite.", f"{three} before adds to the answer."
+    return list(zip(captions, figures, strict=True))
 
 
 def _band(run: Run, name: str, kept: Preview) -> list[tuple[str, Figure]]:
@@ -128,13 +131,13 @@ def _band(run: Run, name: str, kept: Preview) -> list[tuple[str, Figure]]:
 
 
 def write_responses(run: Run) -> None:
-    """impulse.png and frequency.png, from the read-outs in the run's own folder."""
-    _keep(run, _responses(run, labels([run])[0]), RESPONSES[:2])
+    """impulse.png, frequency.png and second-order.png, from the read-outs in the run's own folder."""
+    _keep(run, _responses(run, labels([run])[0]), RESPONSES[:3])
 
 
 def write_band(run: Run) -> None:
     """band.png, from the band in the run's own folder."""
-    _keep(run, _band(run, labels([run])[0], run.preview()), RESPONSES[2:])
+    _keep(run, _band(run, labels([run])[0], run.preview()), RESPONSES[3:])
 
 
 def _keep(run: Run, figures: list[tuple[str, Figure]], names: Sequence[str]) -> None:
