@@ -13,10 +13,12 @@ from tino.files import sealed
 from tino.models.closed import Search
 from tino.models.equations import Pairs
 from tino.models.flow import Flow
+from tino.operator import Stretches
 from tino.parts.coefficients import CoefficientLaw
 from tino.parts.corrected import CorrectedLaw
 from tino.parts.equation import EquationLaw
 from tino.parts.law import histories
+from tino.training.objective import StretchesObjective
 
 DT = 0.1
 CLOSED = ("linear", "linear-clock", "polynomial", "polynomial-clock")
@@ -437,6 +439,26 @@ def test_a_network_learns_what_the_law_leaves(problem, own_cache):
     whole = model(f)
     torch.testing.assert_close(in_steps(model, f), whole, rtol=1e-9, atol=1e-9)
     assert whole.requires_grad
+
+
+@pytest.mark.parametrize("problem", ["rational-flux", "pendulum"])
+def test_training_starts_where_the_flow_starts(problem, own_cache):
+    """Before T_0 there was no input, which differs from an input of zero: a parabola must not be drawn through it."""
+    sizes = {"n_t": 40, "resolution": 32} if problem == "rational-flux" else {"n_t": 40}
+    train, _ = tino.dataset(tino.problem(problem, **sizes), train=20, test=4, show_progress=False)
+    model = tino.build("flow-tino", train, width=4, **({} if problem == "rational-flux" else {"delays": 3}))
+    assert isinstance(model, Flow)
+    model.solve(train)
+    model = model.double()
+    made = StretchesObjective(model, train, torch.device("cpu"), Stretches(1))
+    memory = model._first(model.rest(3, None), train.f[:3, 0].double())[0]
+    for i in range(4):
+        found = made._seen(model, torch.arange(3), torch.full((3,), i))
+        for part, expected in zip(found, memory, strict=True):
+            torch.testing.assert_close(part, expected, rtol=1e-6, atol=1e-6)
+        state = model.law.state(train.u[:3, i + 1].double())
+        past, inputs = model._step(memory, train.f[:3, i + 1].double(), i + 1)[0]
+        memory = torch.cat([past[:, :-1], state[:, None]], 1), inputs  # the state that the data show
 
 
 def test_a_network_leaves_zero_at_zero():

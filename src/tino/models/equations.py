@@ -46,7 +46,7 @@ class Equation(Plan):
 
     def first(self, train: Dataset) -> EquationLaw:
         check_suits(train)
-        law = _law(train, _waves(train), self.steps or STEPS[0], self.degree or 2)
+        law = equation_law(train, _waves(train), self.steps or STEPS[0], self.degree or 2)
         for term, number in STAND_IN.items():
             law.numbers.data[law.names.index(term)] = number
         return law
@@ -63,7 +63,7 @@ def _waves(train: Dataset) -> Fourier:
     return Fourier.of(train.outputs, some_rows(train.rows(train.u)), CUT, OVER)
 
 
-def _law(train: Dataset, waves: Fourier, steps: int, degree: int) -> EquationLaw:
+def equation_law(train: Dataset, waves: Fourier, steps: int, degree: int) -> EquationLaw:
     law = EquationLaw(waves, box_length(train.outputs), train.time.step, steps, degree)
     law.scale.copy_(torch.stack([values.double().square().mean().sqrt() for values in (train.u, train.f)]))
     return law
@@ -76,25 +76,25 @@ def stable_equation(plan: Equation, train: Dataset, show_progress: bool) -> Equa
     """
     rollouts = Rollouts.of(train)
     waves = _waves(rollouts.fitted)
-    pairs = Pairs.of(_law(train, waves, 1, 1), rollouts.fitted)
+    pairs = Pairs.of(equation_law(train, waves, 1, 1), rollouts.fitted)
     found: dict[tuple[int, int], tuple[float, EquationLaw]] = {}
     first = plan.steps or STEPS[0]
     with torch.no_grad(), progress("fitting", len(DEGREES) + len(STEPS) - 1, show_progress) as advance:
         degrees = MODEST if math.prod(waves.sizes["fine"]) > LARGE else DEGREES
         for degree in [plan.degree] if plan.degree else degrees:
-            found[degree, first] = _pruned(_law(train, waves, first, degree), pairs, rollouts)
+            found[degree, first] = _pruned(equation_law(train, waves, first, degree), pairs, rollouts)
             advance()
         degree = _simplest(found)[0]
         active = found[degree, first][1].numbers.data != 0
         for steps in () if plan.steps else STEPS[1:]:
-            law = _law(train, waves, steps, degree)
+            law = equation_law(train, waves, steps, degree)
             law.numbers.data.copy_(
                 gauss_newton(partial(pairs.residuals, law), found[degree, first][1].numbers, active)[0]
             )
             found[degree, steps] = (rollouts.error(law), law)
             advance()
     best = _simplest({key: value for key, value in found.items() if key[0] == degree})
-    return found[best][1] if math.isfinite(found[best][0]) else _diffusion(_law(train, waves, first, 1), pairs)
+    return found[best][1] if math.isfinite(found[best][0]) else diffusion(equation_law(train, waves, first, 1), pairs)
 
 
 def with_hidden_waves(plan: Equation, law: EquationLaw, train: Dataset, show_progress: bool) -> Fitted:
@@ -124,7 +124,7 @@ def with_hidden_waves(plan: Equation, law: EquationLaw, train: Dataset, show_pro
     )
 
 
-def _diffusion(law: EquationLaw, pairs: "Pairs") -> EquationLaw:
+def diffusion(law: EquationLaw, pairs: "Pairs") -> EquationLaw:
     """u_t = ν Δu + b f with ν >= 0, which cannot diverge: where no equation with more terms stays bounded."""
     active = torch.tensor([name in ("f", "Δu") for name in law.names])
     with torch.no_grad():

@@ -11,7 +11,7 @@ from tino.calls import call, model_name
 from tino.data import Dataset
 from tino.errors import TinoError
 from tino.frame import numbers
-from tino.operator import Operator, Records, Stretches, last
+from tino.operator import Operator, Records, Stretches
 
 PART = 50  # samples prepared at a time
 RESIDENT = 0.5  # fraction of a GPU's free memory; larger data stay on the host and are moved batch by batch
@@ -141,7 +141,7 @@ class StretchesObjective(Objective):
             one, other = (v[:1, :1].to(self.device, self.dtype) for v in (data.f, data.u))
             model.observe(one, other)  # an error, if it cannot
             self.measured = self._placed(data.u)
-            self.back = torch.arange(1 - model.observes, 1, device=self.device)  # what shows the state
+            self.span = torch.arange(model.observes, device=self.device)  # times that show the state
             self._scale_by_error()
 
     def _scale_by_error(self) -> None:
@@ -167,11 +167,18 @@ class StretchesObjective(Objective):
         return torch.stack(losses).mean()
 
     def _seen(self, model: Operator, rows: Tensor, now: Tensor) -> Any:
-        """The memory at these places, as the data show it. Before a record its first state holds, and no input."""
-        times = now[:, None] + self.back
-        places = (rows[:, None].expand_as(times), times.clamp_min(0))
-        f = self._take(self.inputs, places) * (times >= 0)[..., None]
-        return last(model.observe(f, self._take(self.measured, places)))
+        """The memory at these places, as the data show it; at the start of a record, as the model starts there."""
+        first = (now - model.observes + 1).clamp_min(0)
+        times = (first[:, None] + self.span).clamp_max(self.measured.shape[1] - 1)
+        places = (rows[:, None].expand_as(times), times)
+        return _at(model.observe(self._take(self.inputs, places), self._take(self.measured, places)), now - first)
+
+
+def _at(memory: Any, index: Tensor) -> Any:
+    """Of a memory after each of several inputs (b, t, ...), that at the index (b,)."""
+    if isinstance(memory, tuple):
+        return tuple(_at(part, index) for part in memory)
+    return memory[torch.arange(len(index), device=index.device), index]
 
 
 def objective(model: nn.Module, lesson: Records | Stretches, data: Dataset, device: torch.device) -> Objective:
