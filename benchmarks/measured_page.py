@@ -25,7 +25,7 @@ Periodic multisines at two levels. Test records are simulated from the inputs al
 period, and scored from sample 100 on: the RMSE of each record, then the mean over records and outputs. The resonances
 move with the level, so that one linear law for both levels fails; `linear-level` has coefficients that follow the root
 mean square of the inputs over the last steps, within the range that was met in training. That one model comes close to
-the two linear ones, and does not reach them at 200 mV. Published figures and data: M. Floren et al., ISMA-USD 2024,
+the two linear ones, and does not reach them. Published figures and data: M. Floren et al., ISMA-USD 2024,
 2042-2052, and doi 10.5281/zenodo.19591136.
 """
 
