@@ -110,7 +110,7 @@ def test_one_channel_of_a_field_needs_no_axis_for_it():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (np.zeros((20, 2)), r"f has shape \(20, 2\), expected \(times\) or \(times, 1\), or several records"),
+        (np.zeros((20, 2)), r"f has shape \(20, 2\), expected \(times,\) or \(times, 1\), or several records"),
         (np.zeros((3, 20)), r"f has shape \(3, 20\), expected"),
         (np.zeros(20, complex), "f has dtype complex128, expected real numbers"),
         (np.full(20, np.nan), "f has NaN or infinite values in 1 of 1 records"),

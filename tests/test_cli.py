@@ -149,6 +149,9 @@ def test_evaluate_repeats_the_scores(finished, capsys):
     assert run(["evaluate", str(finished / "tino")]) == 0
     lines = answer(capsys).splitlines()
     assert lines[0] == "tino on duffing, 4 test samples"
+    data = ["--data", "duffing", "--n-t", "24", "--train", "4", "--test", "1"]
+    assert run(["evaluate", str(finished / "tino"), *data]) == 0
+    assert answer(capsys).splitlines()[0] == "tino on duffing, 1 test sample"
     assert max(map(len, lines)) <= 80
     assert re.search(rf"^all +{short(scores['mse_mean'])} +{short(scores['mse_sd'])} ", lines[-1].strip())
     assert short(scores["max_error"]) in lines[-1]

@@ -1,6 +1,7 @@
 """The contract, asked of every registered model: what it declares it keeps, on every kind of data it takes."""
 
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -538,6 +539,18 @@ def test_a_stream_refuses_what_is_not_its_own():
     same, nothing = model.run(state, torch.ones(3, 0, 2))
     assert same is state
     assert nothing.shape == (3, 0, 2)
+
+
+def test_another_unit_is_told_of():
+    """A unit that the data or the model do not state is no other unit."""
+    data = made("two signals")
+    for units, told in ((("", ""), ()), (("N", ""), ()), (("N", "kNm"), ("is in kNm, the model was trained with Nm",))):
+        channels = [tuple(map(tino.Channel, ("force", "torque"), pair)) for pair in (("N", "Nm"), units)]
+        model = tino.build("tdnn", replace(data, input_channels=channels[0]))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            tino.evaluate(model, replace(data, input_channels=channels[1]))
+        assert tuple(str(one.message).removeprefix("'torque' of the data ") for one in caught) == told
 
 
 def test_channels_in_another_order_are_refused():

@@ -219,6 +219,30 @@ def test_netcdf_3(place):
     assert summary.time_unit == "s"
 
 
+def dated(start: str, unit: str) -> xr.Dataset:
+    times = np.datetime64(start) + (1000 * np.arange(2 * T)).astype("timedelta64[ms]")
+    f = np.concatenate([F[0], F[1]])
+    held = xr.Dataset({"force": ("time", f), "path": ("time", np.cumsum(f))}, coords={"time": times})
+    held["time"].encoding.update(units=f"{unit} since 2024-01-01", dtype="float64")
+    return held
+
+
+@pytest.mark.parametrize("unit", ["seconds", "milliseconds", "days"])
+def test_netcdf_s_dates_are_seconds(unit, place):
+    """Files count in different units from different days: all are read alike, and predict takes each of them."""
+    dated("2024-01-02", unit).to_netcdf("dates.nc", engine="scipy")
+    train, _, summary = tino.import_records("dates.nc", "force", "path", options=ImportOptions(burn_in=4))
+    assert (summary.dt, summary.time_unit, train.time.start) == (1.0, "s", 86400.0)
+    assert "the times 'time' are read as seconds since 2024-01-01" in summary.repaired[0]
+
+
+def test_a_sampling_time_is_no_channel(place):
+    """The files of System Identification courses: u, y and Ts."""
+    scipy.io.savemat("rig.mat", {"u": F.reshape(-1, 1), "y": U[..., 0].reshape(-1, 1), "Ts": 0.1})
+    train, _, _ = tino.import_records("rig.mat", options=ImportOptions(dt=0.1))
+    assert [c.name for c in (*train.input_channels, *train.output_channels)] == ["u", "y"]
+
+
 def test_netcdf_4(place):
     with h5py.File("four.nc", "w") as opened:  # netCDF-4 is HDF5 with dimension scales
         file: Any = opened
@@ -328,8 +352,29 @@ def test_arrays_in_memory():
     assert tino.from_arrays(F, U, dt=0.1, output_points=corners).outputs.points.tolist() == corners
     with pytest.raises(tino.TinoError, match="output_names has 1 entries, expected 6"):
         tino.from_arrays(F, U, dt=0.1, output_names=["u"])
-    with pytest.raises(tino.TinoError, match="give dt"):
+    with pytest.raises(tino.TinoError, match="f and u have no times: give dt, the time step, or t, the times"):
         tino.from_arrays(F, U)
+
+
+def test_arrays_in_memory_are_repaired_on_request():
+    f, u, t = np.concatenate([F[0], F[1]]), np.concatenate([U[0, :, 0], U[1, :, 0]]), 0.1 * np.arange(2 * T)
+    holes = np.where(np.isin(np.arange(2 * T), (20, 60)), np.nan, f)
+    with pytest.raises(tino.TinoError, match=r"row 21 .*no value .*: repair it with fill, cut or drop"):
+        tino.from_arrays(holes, u, t=t)
+    with pytest.warns(tino.TinoWarning, match="2 rows with missing values interpolated"):
+        data = tino.from_arrays(holes, u, t=t, fill=True)
+    assert float(data.f[0, 20, 0]) == pytest.approx((f[19] + f[21]) / 2)
+    with pytest.warns(tino.TinoWarning, match="was cut at 2 rows with missing values"):
+        assert len(tino.from_arrays(holes, u, t=t, cut=True)) == 3
+    with pytest.warns(tino.TinoWarning, match="record 1 was left out: 2 rows with missing values"):
+        assert len(tino.from_arrays([holes, f], [u, u], dt=0.1, drop=True)) == 1
+    late = np.where(np.arange(2 * T) % 2, t + 0.02, t)
+    with pytest.raises(tino.TinoError, match="use resample"):
+        tino.from_arrays(f, u, t=late)
+    with pytest.warns(tino.TinoWarning, match="was resampled from 80 times"):
+        assert tino.from_arrays(f, u, t=late, dt=0.1, resample=True).time.step == pytest.approx(0.1)
+    with pytest.warns(tino.TinoWarning, match="1 record of fewer than 8 times left out, the first in the arrays, rec"):
+        assert len(tino.from_arrays([f, f[:5]], [u, u[:5]], dt=0.1)) == 1
 
 
 def test_xarray_keeps_names_units_and_coordinates():
@@ -403,6 +448,7 @@ def benchmarks(monkeypatch):
     rows = one_long()
 
     def Box(always_return_tuples_of_datasets):
+        print("downloading")
         return (Measured(rows[:, 1], rows[:, 2]),), (Measured(rows[:200, 1], rows[:200, 2], window=20),)
 
     def Two(always_return_tuples_of_datasets):
@@ -420,12 +466,23 @@ def test_a_benchmark_by_name(benchmarks):
         tino.TinoError, match=r"choose one with test_set: 0 is unnamed .200 times.; 1 is sweep .90 times."
     ):
         tino.import_records("benchmark:Two")
-    assert tino.import_records("benchmark:Two", options=ImportOptions(test_set=1))[1].burn_in == 5
+    options = ImportOptions(test_set=1, units=("u=V",))
+    train, test, _ = tino.import_records("benchmark:Two", options=options)
+    assert (train.input_channels[0].unit, test.burn_in) == ("V", 5)
     with pytest.raises(tino.TinoError, match="did you mean 'Box'"):
         tino.import_records("benchmark:Bax")
 
 
-def test_a_benchmark_without_its_package(monkeypatch):
+def test_what_a_benchmark_prints_is_no_answer(benchmarks, place, capsys):
+    assert run(["import", "benchmark:Box", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sets"] == [1, 1]
+
+
+def test_a_benchmark_without_its_package(place, monkeypatch):
+    Path("nonlinear_benchmarks.py").write_text("import progressbar_that_is_missing\n")
+    monkeypatch.syspath_prepend(".")
+    with pytest.raises(tino.TinoError, match="needs the package progressbar_that_is_missing"):
+        tino.import_records("benchmark:Silverbox")
     monkeypatch.setitem(sys.modules, "nonlinear_benchmarks", None)
     with pytest.raises(tino.TinoError, match=r"pip install tino\[benchmarks\]"):
         tino.import_records("benchmark:Silverbox")

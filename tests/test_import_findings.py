@@ -326,6 +326,42 @@ def test_comments_among_the_numbers_are_counted(rows):
 # -- columns -------------------------------------------------------------------------------------------------
 
 
+def test_a_column_of_any_name_can_be_an_output(rows):
+    """T is a temperature where it is asked for, and where there is a t; else it is the time."""
+    for head, order, options in (("Q,T", [1, 2], {"dt": 0.01}), ("Q,T,t", [1, 2, 0], {}), ("time,Q,T", [0, 1, 2], {})):
+        train, _, summary = taken(write(rows[:, order], head=head), "Q", "T", **options)
+        assert np.array_equal(train.u[0, :, 0].numpy(), rows[: train.time.n, 2])
+        assert summary.dt == 0.01
+    assert taken(write(rows, head="T,f,u"), "f", "u")[2].dt == 0.01
+    refused(write(rows[:, 1:], head="Q,T"), "give dt", "Q", "T")
+
+
+def test_an_option_that_names_no_column_is_an_error(rows):
+    path = write(rows, head="t [s],force,path")
+    refused(path, "a.csv has no column 'forc': did you mean 'force'", "force", "path", units=("forc=N",))
+    refused(path, "a.csv has no column 'wind'", "force", "path", axes=("wind=time",))
+    told = "points are '0,1', but neither the inputs nor the outputs of a.csv have an axis of points: name the columns"
+    refused(path, told, "force", "path", points="0,1")
+    refused(path, "periodic was asked for, but neither", "force", "path", periodic=True)
+    train, _, summary = taken(path, "force", "path", units=("*=V", "p*=mm", "t=h"))
+    assert [c.unit for c in (*train.input_channels, *train.output_channels)] == ["V", "mm"]
+    assert summary.time_unit == "h"
+
+
+def test_channels_taken_for_points_are_told_how_to_say_so(rows):
+    noise = np.random.default_rng(1).normal(size=N)
+    f, u = (
+        np.stack([rows[:, 1], noise], 1)[None],
+        np.stack([rows[:, 2], rows[:, 2] + system(noise), rows[:, 2]], 1)[None],
+    )
+    np.savez("a.npz", F=f, y=u, t=rows[:, 0])
+    told = "but 'F' has (2,) points: if these are channels, say so, such as axes = 'F=record,time,channel'"
+    refused("a.npz", told, "F", "y", points="0,1,2")
+    train, _, _ = taken("a.npz", "F", "y", points="0,1,2", axes=("F=record,time,channel",))
+    assert len(train.input_channels) == 2
+    assert train.outputs == tino.Interval(0.0, 2.0, 3)
+
+
 def test_columns_that_are_not_there_or_not_clear(rows):
     write(rows, head="time [s],force [N],path (mm)")
     refused(
@@ -418,9 +454,16 @@ def test_records_that_differ_in_size_for_other_reasons_are_left_in_peace(rows):
 # -- too little ----------------------------------------------------------------------------------------------
 
 
+def test_a_short_record_beside_a_long_one_is_left_out(rows):
+    files = [write(rows), write(rows[:5], "b.csv")]
+    _, _, summary = taken(files)
+    assert summary.repaired == ("1 record of fewer than 8 times left out, the first in b.csv",)
+    assert summary.records == 1
+
+
 def test_too_few_samples(rows):
     refused(write(rows[:5]), "a.csv: its longest record has 5 times, at least 8 are needed")
-    refused(write(rows[:40]), "there are 32 times for training, at least 50 are needed: add records")
+    refused(write(rows[:40]), "a.csv: 32 times are left for training, at least 50 are needed: add records")
     refused(write(rows[:0]), "a.csv has no line of numbers among its first 200: it begins with 't,f,u'")
     refused(write(rows * [1, 1e30, 1]), "the input f is of size")
 

@@ -13,6 +13,7 @@ from tino.cli import run
 from tino.grids import grid_from_record, grid_record
 from tino.importing.options import ImportOptions
 from tino.importing.prediction import respond
+from tino.report.responses import draw_response
 
 N, STEP = 150, 0.05
 
@@ -103,6 +104,43 @@ def table(name: str = "response.csv") -> tuple[str, np.ndarray]:
     """The names and the numbers of a response."""
     head, *lines = Path(name).read_text().splitlines()
     return head, np.array([[float(cell) for cell in line.split(",")] for line in lines])
+
+
+def test_times_of_a_clock_keep_their_digits(trained, place):
+    """Seconds since 1970."""
+    write("new.csv", made(3, 60) + np.array([1.7e9, 0, 0, 0]))
+    assert run(["predict", str(trained / "linear"), "new.csv", "--no-plot"]) == 0
+    assert np.allclose(table()[1][:, 0] - 1.7e9, STEP * np.arange(60), atol=1e-4, rtol=0)
+
+
+def test_a_piece_after_a_cut_is_noted(trained, place, capsys):
+    rows = made(3, 120)
+    rows[60:, 0] += 1
+    assert run(["predict", str(trained / "linear"), write("new.csv", rows), "--cut"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "note 1 piece after a cut is answered from rest: the first values are wrong, until" in said
+    assert run(["predict", str(trained / "linear"), write("new.csv", made(3)), "--cut", "--force"]) == 0
+    assert "after a cut" not in capsys.readouterr().out
+
+
+def test_the_picture_says_which_record_and_which_unit(trained, place):
+    model = tino.load(trained / "linear")
+    write("new.csv", np.concatenate([made(3, 60), made(4, 60)]))
+    figure = draw_response(respond(model, Path("new.csv"), (), (), ImportOptions(cut=True)), "linear")
+    assert figure.get_suptitle() == "the first of 2 records"
+    assert {axes.get_xlabel() for axes in figure.axes if axes.get_visible()} == {"t [s]"}
+
+
+def test_a_temperature_is_no_time(place):
+    """A model of T, and a file with Q and T but no times."""
+    rows = made(0)
+    write("rod.csv", rows[:, [0, 1, 3]], "t,Q,T")
+    assert run(["import", "rod.csv", "--input", "Q", "--output", "T", "--burn-in", "9"]) == 0
+    train, _ = tino.load_dataset("rod.h5")
+    model = tino.build("linear", train)
+    tino.fit(model, train, show_progress=False)
+    write("bare.csv", rows[:, [1, 3]], "Q,T")
+    assert respond(model, Path("bare.csv"), (), (), ImportOptions(dt=STEP)).scores is not None
 
 
 def test_times_and_labels_are_those_of_the_file(trained, place):

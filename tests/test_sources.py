@@ -87,7 +87,7 @@ def test_what_follows_the_end_of_a_record_does_not_count(write):
         ({"lengths": np.full(12, 31)}, "a record has 31 times, expected 2 to 30"),
         ({"lengths": np.full(12, 20.5)}, "expected a whole number for each record"),
         ({"u": np.full((12, 30), "x")}, "u of .* has dtype <U1, expected numbers"),
-        ({"u": np.ones(12)}, r"u has shape \(12,\), expected \(records, times\)"),
+        ({"u": np.ones(12)}, r"u has shape \(12,\), expected \(times,\), \(records, times\)"),
         ({"t": T[::-1]}, "a time grid must run forward"),
         ({"t": T**2}, "the steps of t in .* range from 0.00476 to 0.271: resample to equal steps, e.g. with np.interp"),
         ({"t": T * np.nan}, "t of .* has NaN or infinite values"),
@@ -171,6 +171,10 @@ def test_the_seed_draws_the_test_records(write):
     assert torch.equal(train.u, whole.u[:, : n - n // 5])
     assert torch.equal(test.f, whole.f[:, -test.time.n :])
     assert test.time.stop == pytest.approx(one["t"][-1])
+    bare = {name: value if name == "t" else value[0] for name, value in one.items()}  # without an axis of records
+    assert torch.equal(tino.read_arrays(write("bare", **bare)).u, whole.u)
+    signals = {**bare, "f": bare["f"][:, 0]}
+    assert tino.read_arrays(write("signals", **signals)).f.shape == (1, n, 1)
     with pytest.raises(tino.TinoError, match="one has 1 record, of which the last fifth is for the test: leave out"):
         Source(str(path)).load(DataOptions(test=1))
     short = {name: value[:15] if name == "t" else value[:, :15] for name, value in one.items()}

@@ -5,6 +5,8 @@ import inspect
 
 import numpy as np
 import pytest
+import torch
+import xarray as xr
 from test_measured import DT, ONE_DELAY, responses
 
 import tino
@@ -65,6 +67,14 @@ def test_it_can_be_cloned_and_set():
         again.set_params(epoch=3)
 
 
+def test_tensors_and_labelled_arrays_are_taken_too():
+    expected = tino.Surrogate("linear", dt=DT).fit(F[..., None], U[..., None]).predict(F[0])
+    for kind in (torch.tensor, lambda values: xr.DataArray(values, dims=("record", "time", "channel"))):
+        one = tino.Surrogate("linear", dt=DT).fit(kind(F[..., None]), kind(U[..., None]))
+        assert np.array_equal(one.predict(torch.tensor(F[0])), expected)
+        assert np.array_equal(one.predict([torch.tensor(F[0])])[0], expected)
+
+
 def test_training_by_gradients_repeats():
     made = [tino.Surrogate("tdnn", dt=DT, epochs=2, seed=1).fit(F[..., None], U[..., None]) for _ in range(2)]
     assert len(made[0].history_.loss) == 2
@@ -80,6 +90,8 @@ def test_training_by_gradients_repeats():
         ([], [], "f has no records"),
         ([F[0], F[:2].T], [U[0], U[0]], "the records of f have 1 and 2 channels"),
         (["a"], [U[0]], "a record of f has shape"),
+        (F[0].tolist(), U[0].tolist(), r"a record of f has shape \(\) .*: give np.array\(f\)"),
+        (F[0, :20], U[0, :20], "there are 20 times to learn from, at least 50 are needed: add records"),
         (F[0] * np.nan, U[0], "f has NaN"),
     ],
 )

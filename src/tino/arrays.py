@@ -83,7 +83,9 @@ def _on_numpy(frame: Frame, f: np.ndarray, ic: Any, predict: Predict) -> np.ndar
         ] == layout.axes:  # (n, t) could be (t, channels)
             break
     else:
-        known = ["(" + ", ".join(["times", *map(str, layout.axes)]) + ")" for layout in Layout.all_of(frame)]
+        known = [
+            f"({', '.join(['times', *map(str, one.axes)])}{'' if one.axes else ','})" for one in Layout.all_of(frame)
+        ]
         raise TinoError(
             f"f has shape {f.shape}, expected {' or '.join(known)}, or several records (records, times, ...)"
         )

@@ -90,11 +90,10 @@ class Frame(Signals):
             if have != want and sorted(have) == sorted(want):
                 order = f"the data's {word} are {', '.join(have)}"
                 raise TinoError(f"{order}; the model was built for this order: {', '.join(want)}")
-            units = [[channel.unit for channel in getattr(side, key)] for side in (data, self)]
-            if units[0] != units[1]:
-                warnings.warn(
-                    f"the data's {word} are in {units[0]}, the model's in {units[1]}", TinoWarning, stacklevel=4
-                )
+            for given, own in zip(getattr(data, key), getattr(self, key), strict=True):
+                if given.unit and own.unit and given.unit != own.unit:
+                    told = f"'{given.name}' of the data is in {given.unit}, the model was trained with {own.unit}"
+                    warnings.warn(told, TinoWarning, stacklevel=4)
         if not (data.time == self.time or (any_length and same_steps(data.time, self.time))):
             raise TinoError(f"the data's time grid is {data.time}, the model was built for {self.time}")
         self.check_state(data.ic)

@@ -144,9 +144,10 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
     """Your own records from an .npz file.
 
     Required: f and u as (records, times), (records, times, channels) or (records, times, points, channels), and the
-    times t. If the third axis is points rather than channels, f_points or u_points hold their coordinates. Optional:
-    ic (records, k), lengths (records,) if records end early, f_names, f_units, u_names, u_units, and a title. Starts
-    and labels (records,), as predict writes them, are checked but not kept.
+    times t; a single record may lack the first axis. If the third axis is points rather than channels, f_points or
+    u_points hold their coordinates. Optional: ic (records, k), lengths (records,) if records end early, f_names,
+    f_units, u_names, u_units, and a title. Starts and labels (records,), as predict writes them, are checked but not
+    kept.
     """
     arrays = read_npz(path)
     if missing := [name for name in ("f", "u", "t") if name not in arrays]:
@@ -154,7 +155,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
         raise TinoError(f"{path} lacks {lacks}, it holds {in_short(', '.join(arrays)) or 'nothing'}: {IMPORT}")
     if unused := [name for name in arrays if name not in KNOWN]:
         raise TinoError(f"{path} holds an array '{unused[0]}' that tino does not know: {nearest(unused[0], KNOWN)}")
-    time = _times(path, arrays["t"])
+    time, checksum, arrays = _times(path, arrays["t"]), _checksum(arrays), _as_records(arrays)
     lengths = _lengths(path, arrays) if "lengths" in arrays else None
     f, inputs, input_channels = _signal(path, arrays, "f", INPUT, time.n)
     u, outputs, output_channels = _signal(path, arrays, "u", OUTPUT, time.n)
@@ -163,7 +164,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
             arrays[name].shape != f.shape[:1] or not bool(_numbers(path, arrays, name).isfinite().all())
         ):
             raise TinoError(f"{name} of {path} has shape {arrays[name].shape}, expected a number for each record")
-    about = {"problem": file_name(str(path)), "checksum": _checksum(arrays)}
+    about = {"problem": file_name(str(path)), "checksum": checksum}
     if "title" in arrays:
         about["title"] = _texts(path, arrays, "title")[0]
     return Dataset(
@@ -178,6 +179,14 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
         output_channels,
         lengths,
     )
+
+
+def _as_records(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """With an axis of records before that of the times, where f and u have none."""
+    n_t, sides = len(arrays["t"]), {name: arrays[name] for name in ("f", "u")}
+    if any(one.ndim == 0 or len(one) != n_t or (one.ndim > 1 and one.shape[1] == n_t) for one in sides.values()):
+        return arrays
+    return {**arrays, **{name: one[None] for name, one in sides.items()}}
 
 
 def _times(path: Any, t: np.ndarray) -> TimeGrid:
@@ -274,7 +283,7 @@ def _signal(
     """Values (n, t, channels x points), the grid and the channels of f or u."""
     values, points = _numbers(path, arrays, name), arrays.get(f"{name}_points")
     if values.ndim not in (2, 3, 4):
-        shapes = "(records, times), (records, times, channels) or (records, times, points, channels)"
+        shapes = "(times,), (records, times), (records, times, channels) or (records, times, points, channels)"
         raise TinoError(f"{name} has shape {tuple(values.shape)}, expected {shapes}")
     if values.shape[1] != n_t:
         expected = ", ".join(["records", str(n_t), *map(str, values.shape[2:])])

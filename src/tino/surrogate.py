@@ -1,6 +1,5 @@
 """A model with the face of a scikit-learn estimator: ``fit``, ``predict``, ``score`` on numpy arrays."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -21,14 +20,16 @@ from tino.training.config import TrainConfig
 from tino.training.history import History
 from tino.training.loop import fit
 
-Records = np.ndarray | Sequence[np.ndarray]
+Records = Any  # an array, or a list or tuple of arrays
+LEAST = 50  # times to learn from
 
 
 @dataclass(eq=False)
 class Surrogate:
     """Signals f -> signals u, sampled every dt.
 
-    Records are one (t,) or (t, m), several of equal length (n, t, m), or a list of records of any lengths. After
+    Records are one (t,) or (t, m), several of equal length (n, t, m), or a list of records of any lengths: numpy's
+    arrays, or what numpy makes an array of, such as tensors and tables of pandas. After
     ``fit``, ``model_`` is the trained model and ``history_`` its losses; with "auto", ``race_`` is the race it won.
     """
 
@@ -41,6 +42,8 @@ class Surrogate:
 
     def fit(self, f: Records, u: Records) -> Self:
         data = self._dataset(f, u)
+        if (given := len(data.rows(data.f))) < LEAST:
+            raise TinoError(f"there are {given} times to learn from, at least {LEAST} are needed: add records")
         self.model_, self.history_ = self._trained(data)
         return self
 
@@ -56,7 +59,9 @@ class Surrogate:
     def predict(self, f: Records) -> Any:
         """The response to each record, in the form of f."""
         model = self._fitted("predict")
-        return predict(model, f) if isinstance(f, np.ndarray) else [predict(model, np.asarray(one)) for one in f]
+        if isinstance(f, list | tuple):
+            return [predict(model, _array(one, "f")) for one in f]
+        return predict(model, _array(f, "f"))
 
     def score(self, f: Records, u: Records) -> float:
         """1 - NRMSE, the fit in % over 100: 1 is exact, 0 as good as the mean of u."""
@@ -103,18 +108,26 @@ class Surrogate:
         )
 
 
+def _array(values: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
+    except (TypeError, ValueError) as error:
+        raise TinoError(f"{name} is not an array of numbers: {in_short(error)}") from error
+
+
 def _records(values: Records, name: str) -> list[Tensor]:
     """Each record (t, channels), in one floating type."""
-    whole = isinstance(values, np.ndarray)
-    some = [values] if whole and values.ndim < 3 else list(values)
-    if not some:
+    whole = not isinstance(values, list | tuple)
+    values = _array(values, name) if whole else values
+    arrays = [values] if whole and values.ndim < 3 else [_array(one, name) for one in values]
+    if not arrays:
         raise TinoError(f"{name} has no records")
-    arrays = [np.asarray(one) for one in some]
     found = []
     for one in arrays:
         if one.dtype.kind not in "fiub" or one.ndim not in (1, 2):
             given = f"a record of {name} has shape {one.shape} and dtype {in_short(one.dtype)}"
-            raise TinoError(f"{given}, expected numbers (times,) or (times, channels)")
+            hint = f": give np.array({name})" if one.ndim == 0 else ""
+            raise TinoError(f"{given}, expected numbers (times,) or (times, channels){hint}")
         if whole and one.ndim == 2 and values.ndim == 2 and one.shape[1] > one.shape[0]:
             told = (
                 f"{name} has shape {one.shape}, read as one record of {one.shape[0]} times and {one.shape[1]} channels"

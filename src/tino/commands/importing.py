@@ -26,7 +26,7 @@ class ReadOptions:
     dt: float | None = None
     """Time step, where there is no column of times."""
     units: tuple[str, ...] = ()
-    """Units of columns, as force=N."""
+    """Units of columns, as force=N or T*=K."""
     record: str | None = None
     """Column that numbers the records."""
     points: str | None = None
@@ -90,7 +90,7 @@ class Import:
         if self.json:
             return print_json({"path": str(out), **summary.record()})
         _print_summary(summary)
-        say(f"saved in {out}; next: tino train {out} MODEL")
+        say(f"saved in {out}; next: tino train {out} auto")
 
 
 def _print_summary(summary: "Summary") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from tino.commands.printing import print_json, say
-from tino.errors import TinoError
+from tino.errors import TinoError, counted
 from tino.options import DataOptions
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Evaluate:
         if self.json:
             return print_json(scores.record())
         kind = {"test": "test", "train": "training"}[self.split]
-        say(f"{done.result.model} on {data.name}, {len(data)} {kind} samples")
+        say(f"{done.result.model} on {data.name}, {counted(len(data), f'{kind} sample')}")
         print_scores(scores.overall, scores.channels, data.output_channels)
 
     def _sets(self, done: "Run") -> "tuple[Dataset, Dataset]":

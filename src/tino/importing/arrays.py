@@ -1,5 +1,6 @@
 """Datasets from arrays in memory: numpy's, torch's, lists of records of different lengths, xarray's."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 
 from tino.channels import Channel
 from tino.data import Dataset
-from tino.errors import TinoError, counted, in_short
+from tino.errors import TinoError, TinoWarning, counted, in_short
 from tino.importing.content import Content, Variable
 from tino.importing.options import ImportOptions
 from tino.importing.plain import floats
@@ -34,14 +35,20 @@ def from_arrays(
     output_points: Any = None,
     periodic: bool = False,
     burn_in: int = 0,
+    resample: bool = False,
+    cut: bool = False,
+    drop: bool = False,
+    fill: bool = False,
 ) -> Dataset:
     """Inputs f and outputs u -> a dataset.
 
     f and u are (times,), (records, times), (records, times, channels) or (records, times, points, channels), or lists
     of records without the first axis, which may differ in length. With points (n,) or (n, d), the axis after the times
     is points. xarray's arrays and datasets keep their names, units and coordinates. Give the times t or the step dt.
+    resample, cut, drop and fill are the repairs of ``ImportOptions``. What was repaired or left out is a warning.
     """
-    options = ImportOptions(dt=dt, periodic=periodic, burn_in=burn_in, time=None if t is None else "t")
+    repairs = ImportOptions(resample=resample, cut=cut, drop=drop, fill=fill)
+    options = replace(repairs, dt=dt, periodic=periodic, burn_in=burn_in, time=None if t is None else "t")
     records: list[Record] = []
     sides: tuple[Side, Side] | None = None
     count = _count(f, u, t)
@@ -49,6 +56,8 @@ def from_arrays(
         inputs, outputs = _part(f, "f", input_points, i), _part(u, "u", output_points, i)
         if t is None:
             _check_coordinates(inputs, outputs)
+        if dt is None and t is None and inputs.time is None and outputs.time is None:
+            raise TinoError("f and u have no times: give dt, the time step, or t, the times")
         if clash := [name for name in inputs.channels if name in outputs.channels]:
             raise TinoError(f"'{clash[0]}' is the name of an input and of an output: rename one")
         values = {**inputs.values, **outputs.values}
@@ -66,7 +75,9 @@ def from_arrays(
         raise TinoError("f has no records")
     first = _named(sides[0], input_names, input_units, "input")
     second = _named(sides[1], output_names, output_units, "output")
-    fixed, step, _ = repaired(records, first, second, options)
+    fixed, step, notes = repaired(records, first, second, options)
+    for note in notes:
+        warnings.warn(note, TinoWarning, stacklevel=2)
     return together(fixed, first, second, step, options)
 
 

@@ -1,6 +1,8 @@
 """Measured systems by name, through the optional package nonlinear_benchmarks, which downloads them."""
 
+import contextlib
 import importlib
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -23,15 +25,17 @@ def benchmark(source: str, options: ImportOptions) -> tuple[Opened, Opened, Impo
     name = source.removeprefix(PREFIX)
     try:
         package = importlib.import_module(PACKAGE)
-    except ModuleNotFoundError:
-        raise TinoError(f"{source} needs the package {PACKAGE}: pip install tino[benchmarks]") from None
+    except ImportError as error:
+        lacking = getattr(error, "name", None) or PACKAGE
+        raise TinoError(f"{source} needs the package {lacking}: pip install tino[benchmarks]") from None
     known: dict[str, Any] = {
         one.__name__: one for one in vars(package).values() if callable(one) and not isinstance(one, type)
     }
     if name not in known:
         raise unknown("benchmark", name, known)
     try:
-        train, test = known[name](always_return_tuples_of_datasets=True)
+        with contextlib.redirect_stdout(sys.stderr):  # it tells of its download
+            train, test = known[name](always_return_tuples_of_datasets=True)
     except Exception as error:  # it downloads
         raise TinoError(f"{source} could not be loaded: {in_short(error)}") from error
     chosen = _one_of(source, list(test), options.test_set)
@@ -40,7 +44,7 @@ def benchmark(source: str, options: ImportOptions) -> tuple[Opened, Opened, Impo
         raise TinoError(f"{source} states no time step: give dt")
     options = replace(options, dt=float(step))
     window = int(chosen.state_initialization_window_length or 0) if options.burn_in is None else options.burn_in
-    f, u = (_side(getattr(train[0], letter), letter) for letter in ("u", "y"))
+    f, u = (_side(getattr(train[0], letter), letter, options) for letter in ("u", "y"))
     return (_records(source, list(train)), f, u), (_records(f"{source}, test", [chosen]), f, u), options, window
 
 
@@ -53,9 +57,10 @@ def _one_of(source: str, sets: list[Any], number: int | None) -> Any:
     return sets[number]
 
 
-def _side(values: Any, name: str) -> Side:
+def _side(values: Any, letter: str, options: ImportOptions) -> Side:
     count = 1 if np.ndim(values) == 1 else np.shape(values)[1]
-    return Side(tuple(Channel(name if count == 1 else f"{name}{j + 1}") for j in range(count)), Point())
+    names = [letter if count == 1 else f"{letter}{j + 1}" for j in range(count)]
+    return Side(tuple(Channel(name, options.unit(name, "")) for name in names), Point())
 
 
 def _records(source: str, sets: list[Any]) -> list[Record]:

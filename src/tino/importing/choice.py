@@ -1,5 +1,6 @@
 """Which variables of a file are inputs and which are outputs, and the records they make."""
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -29,14 +30,15 @@ def opened(path: Path, inputs: Sequence[str], outputs: Sequence[str], options: I
         told = f"{path} is a dataset of tino's, with its own training and test set"
         raise TinoError(f"{told}: train on it as it is, tino train {path} MODEL")
     content = open_file(path)
-    if not inputs and not outputs and has_arrays(path, content):
+    if not inputs and not outputs and has_arrays(path, content, options):
         return of_dataset(read_arrays(path), content)
     return of_content(content, lambda one: choose(one, inputs, outputs, options), options)
 
 
-def has_arrays(path: Path, content: Content) -> bool:
-    """Whether it is an .npz file of arrays f, u and t, which ``read_arrays`` knows."""
-    return kind_of(path) == "npz" and {"f", "u", "t"} <= set(content.variables) <= set(KNOWN)
+def has_arrays(path: Path, content: Content, options: ImportOptions) -> bool:
+    """Whether it is an .npz file of arrays f, u and t, as ``read_arrays`` knows them, and no option says otherwise."""
+    said = options.units or options.axes or options.time or options.record or options.points or options.periodic
+    return not said and kind_of(path) == "npz" and {"f", "u", "t"} <= set(content.variables) <= set(KNOWN)
 
 
 def of_content(content: Content, choice: Callable[[Content], Chosen], options: ImportOptions) -> Opened:
@@ -78,7 +80,7 @@ def choose(content: Content, inputs: Sequence[str], outputs: Sequence[str], opti
     """The variables that are inputs and outputs: those asked for, or what is obvious."""
     left_out = content.named(options.drop_channel)
     first, second = asked(content, inputs, outputs)
-    others = [name for name in candidates(content, options) if name not in (*first, *second, *left_out)]
+    others = [name for name in candidates(content, options, (*first, *second)) if name not in left_out]
     if not first and not second:
         pair = next((pair for pair in PAIRS if sorted(pair) == sorted(others)), None)
         field = next((name for name in FIELDS if name in others), None)
@@ -113,12 +115,17 @@ def _shown(content: Content, name: str) -> str:
     return f"{name}{unit}" if len(variable.shape) < 2 else f"{name}{unit} {variable.shape}"
 
 
-def candidates(content: Content, options: ImportOptions) -> list[str]:
-    """What may be an input or an output: neither times nor coordinates nor the numbers of records."""
+def candidates(
+    content: Content, options: ImportOptions, chosen: Sequence[str], wanted: Sequence[str] = ()
+) -> list[str]:
+    """What else may be an input or an output: no single number, no times, no coordinates, no numbers of records.
+
+    None of the ``wanted`` is the time, whatever its name is.
+    """
     axes = {axis for one in content.variables.values() for axis in one.axes}
-    aside = {content.time_name(), options.time, options.record, options.points}
+    aside = {content.time_name((*chosen, *wanted)), options.time, options.record, options.points, *chosen}
     aside |= {name for name in content.variables if name in axes or name.endswith("-coordinate")}
-    return [name for name, one in content.variables.items() if name not in aside and one.shape]
+    return [name for name, one in content.variables.items() if name not in aside and math.prod(one.shape) > 1]
 
 
 def of_dataset(data: Dataset, content: Content) -> Opened:

@@ -18,6 +18,10 @@ TIMES = (
     "temps",
     "t-coordinate",
 )  # what a column of times is called
+SINCE = re.compile(r"(\w+) since (.+)")  # the unit of netCDF's dates
+SECONDS_IN = {"day": 86400.0, "hour": 3600.0, "minute": 60.0, "second": 1.0}
+SECONDS_IN |= {"millisecond": 1e-3, "microsecond": 1e-6, "nanosecond": 1e-9, "s": 1.0, "sec": 1.0, "ms": 1e-3}
+SECONDS_IN |= {f"{name}s": seconds for name, seconds in SECONDS_IN.items() if len(name) > 2}
 UNIT = re.compile(r"^(.*?)\s*(?:\[([^\[\]]*)\]|\(([^()]*)\))\s*$")
 
 
@@ -47,6 +51,7 @@ class Content:
     more: Callable[[list[str]], Mapping[str, np.ndarray]] | None = None  # reads the values of variables
     texts: Mapping[str, str] = field(default_factory=dict)  # columns of text, which are not read, and a cell of each
     notes: tuple[str, ...] = ()  # what a user should know of the reading
+    time: str | None = None  # the variable of the times, once it is chosen
 
     def fetched(self, names: Iterable[str]) -> "Content":
         """With the values of these variables, read together."""
@@ -71,8 +76,7 @@ class Content:
             if one in self.variables:
                 hits = [one]
             elif "*" in one:
-                pattern = re.compile(".*".join(map(re.escape, one.split("*"))))
-                hits = [name for name in self.variables if pattern.fullmatch(name)]
+                hits = [name for name in self.variables if fits(name, one)]
             else:
                 hits = [name for name in self.variables if split_unit(one)[0] == name]
             if not hits and (text := next((name for name in self.texts if name in (one, split_unit(one)[0])), None)):
@@ -87,9 +91,32 @@ class Content:
         """Why a column of text is not read."""
         return f"holds text such as '{self.texts[name]}', expected numbers, or dates such as 2024-01-31T12:00:00"
 
-    def time_name(self) -> str | None:
-        """The variable that is obviously the time; None if there is none."""
-        return next((name for name in self.variables if name.rpartition("/")[2].lower() in TIMES), None)
+    def time_name(self, others: Iterable[str] = ()) -> str | None:
+        """The variable that is obviously the time, and none of the others; None if there is none. t comes before T."""
+        found = {name: name.rpartition("/")[2] for name in self.variables if name not in others}
+        known = [name for name, word in found.items() if word.lower() in TIMES]
+        return min(known, key=lambda name: found[name] not in TIMES, default=None)
+
+    def with_time(self, name: str) -> "Content":
+        """With this variable as the time; of netCDF's times since a date, the unit is without the date."""
+        variable = self.variables[name]
+        match = SINCE.fullmatch(variable.unit.strip())
+        unit = SECONDS_IN.get(match[1].lower()) if match else None
+        if match is None or unit is None:
+            return replace(self, time=name)
+        note = f"{self.path}: the times '{name}' are read as seconds since {match[2]}"
+        return replace(
+            self,
+            variables={**self.variables, name: replace(variable, unit="s")},
+            values={**self.values, name: self.array(name) * unit},
+            notes=(*self.notes, note),
+            time=name,
+        )
+
+
+def fits(name: str, asked: str) -> bool:
+    """Whether this is the name that is asked for, in which * stands for any letters."""
+    return re.fullmatch(".*".join(map(re.escape, asked.split("*"))), name, re.DOTALL) is not None
 
 
 def split_unit(text: str) -> tuple[str, str]:

@@ -45,7 +45,7 @@ def read_for(frame: Frame, path: Path, inputs: Sequence[str], outputs: Sequence[
     if kind_of(path) == "hdf5" and is_own(path):
         return _of_dataset(frame, load_dataset(path)[1], Content(str(path), {}), inputs, outputs)
     content = open_file(path)
-    if not inputs and not outputs and has_arrays(path, content):
+    if not inputs and not outputs and has_arrays(path, content, options):
         return _of_dataset(frame, read_arrays(path), content, inputs, outputs)
     notes: dict[str, None] = {}
 
@@ -65,7 +65,9 @@ def _chosen(
 ) -> tuple[list[str], list[str], str]:
     """The variables that are the model's inputs and its outputs, and why there are no outputs."""
     first, second = asked(content, inputs, outputs)
-    others = [name for name in candidates(content, options) if name not in (*first, *second)]
+    names = {channel.name for channel in (*frame.input_channels, *frame.output_channels)}
+    known = [one for one in content.variables if base_name(one) in names]
+    others = candidates(content, options, (*first, *second), known)
     if not first:
         first = _variables(content, others, frame.input_channels, frame.inputs, options)
         for channel in frame.input_channels if not first else ():

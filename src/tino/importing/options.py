@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from tino.errors import TinoError, of_kind, whole
+from tino.importing.content import fits
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class ImportOptions:
     dt: float | None = None
     """Time step, where there is no column of times."""
     units: tuple[str, ...] = ()
-    """Units of columns, as force=N."""
+    """Units of columns, as force=N or T*=K."""
     record: str | None = None
     """Column that numbers the records: a new one begins where its value changes."""
     points: str | None = None
@@ -60,7 +61,12 @@ class ImportOptions:
 
     def unit(self, name: str, found: str) -> str:
         """The unit that was given for a column, or else the one in the file."""
-        return dict(text.split("=", 1) for text in self.units).get(name, found)
+        given = [text.split("=", 1) for text in self.units]
+        return next((unit for one, unit in reversed(given) if fits(name, one)), found)
+
+    def described(self) -> list[str]:
+        """The names of the columns of which a unit or the axes are given."""
+        return [text.split("=", 1)[0] for text in (*self.units, *self.axes)]
 
     def roles(self, name: str) -> tuple[str, ...] | None:
         """The axes that were given for an array."""

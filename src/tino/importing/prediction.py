@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from tino.data import Dataset
-from tino.errors import TinoError
+from tino.errors import TinoError, counted
 from tino.evaluation import evaluate, predict
 from tino.frame import Frame
 from tino.holdout import ends
@@ -74,7 +74,10 @@ def _repaired(frame: Frame, given: Given, options: ImportOptions) -> tuple[Given
         if frame.state or all(np.isfinite(record.u).all() for record in given.records):
             raise
         return _repaired(frame, given.without_outputs(str(error)), options)
-    return replace(given, records=records), step, notes
+    begun = len(records) - len(given.records)
+    told = f"{counted(begun, 'piece')} after a cut {'are' if begun > 1 else 'is'} answered from rest"
+    note = f"{told}: the first values are wrong, until the system has forgotten how it started"
+    return replace(given, records=records, notes=(*given.notes, *[note] * (begun > 0))), step, notes
 
 
 def _dataset(frame: Frame, given: Given, options: ImportOptions, path: Path) -> Dataset:

@@ -114,7 +114,7 @@ def understood(
         verb = "is" if len(kept) == 1 else "are"
         how = f"{counted(len(kept), 'record')} of {_told(others) or 'its own'} {verb} for the test"
         everything, notes = [*fixed, *kept], notes + repairs + more
-    check_enough(train, held)
+    check_enough(train, held, _told([*paths, *others]))
     before = needed(train, options)
     train, held = (replace(one, burn_in=one.burn_in or possible(before, one)) for one in (train, held))
     advice = [*constant_channels(everything, f, u), *unit_mistakes(everything, f, u), *dead_inputs(train)]
@@ -191,8 +191,7 @@ def _all(paths: list[Any], inputs: list[str], outputs: list[str], options: Impor
 def time_unit(records: list[Record], options: ImportOptions) -> str:
     """The unit of the column of times, where the file names one."""
     content = records[0].content
-    name = options.time or content.time_name()
-    return "" if name is None or name not in content.variables else options.unit(name, content.variables[name].unit)
+    return "" if content.time is None else options.unit(content.time, content.variables[content.time].unit)
 
 
 def _channels(role: str, train: Dataset, test: Dataset) -> list[ChannelSummary]:

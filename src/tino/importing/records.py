@@ -65,16 +65,22 @@ def read_records(
     content: Content, inputs: Sequence[str], outputs: Sequence[str], options: ImportOptions
 ) -> tuple[list[Record], Side, Side]:
     """The records of a file and what its inputs and outputs are. Without outputs, they have no channels."""
-    time = content.named([options.time])[0] if options.time else content.time_name()
+    time = content.named([options.time])[0] if options.time else content.time_name((*inputs, *outputs))
+    content.named(options.described())  # an error if there is none of that name
     places = [name for name in (time, options.record, options.points) if name]
     axes = [axis for name in (*inputs, *outputs) if name != NOTHING for axis in content.variables[name].axes]
     content = content.fetched([*inputs, *outputs, *places, *axes, *(f"{axis}-coordinate" for axis in axes)])
+    content = content if time is None else content.with_time(time)
     t = None if time is None else np.asarray(content.array(time), float)
     if t is not None and t.ndim not in (1, 2):
         raise TinoError(f"the times '{time}' of {content.path} have shape {t.shape}, expected (times,)")
     n_t = None if t is None else t.shape[-1]
     f, f_side, cut_f = _side(content, inputs, n_t, options)
     u, u_side, cut_u = _side(content, outputs, n_t, options) if outputs else (f[..., :0], Side((), Point()), False)
+    if outputs and (options.points or options.periodic) and f_side.grid == u_side.grid == Point():
+        word = f"points are '{options.points}'" if options.points else "periodic was asked for"
+        told = f"{word}, but neither the inputs nor the outputs of {content.path} have an axis of points"
+        raise TinoError(f"{told}: name the columns of the field, such as 'T*', or leave the option out")
     if list(inputs) == [NOTHING]:
         f = np.ones_like(u[..., :1])
     records = max(len(f), len(u))
@@ -142,7 +148,7 @@ def _side(
     grid = (
         Point()
         if values.ndim == 3
-        else _grid(content, _coordinates(content, values.shape[3:], spaces[0], options), options)
+        else _grid(content, _coordinates(content, names[0], values.shape[3:], spaces[0], options), options)
     )
     flat = values.reshape(*values.shape[:2], -1)
     return flat, Side(tuple(channels), grid), named
@@ -208,7 +214,7 @@ def _role(axis: str) -> str:
 
 
 def _coordinates(
-    content: Content, shape: tuple[int, ...], space: tuple[str, ...], options: ImportOptions
+    content: Content, name: str, shape: tuple[int, ...], space: tuple[str, ...], options: ImportOptions
 ) -> list[np.ndarray]:
     """The coordinates of each axis of space, or of all points, (n, d); numbers where the file gives none."""
     if (places := options.places()) is not None:
@@ -219,7 +225,8 @@ def _coordinates(
     else:
         return [_axis(content, name, n) for name, n in zip(space, shape, strict=True)]
     if given.ndim not in (1, 2) or len(given) != np.prod(shape):
-        raise TinoError(f"points of {content.path} have shape {given.shape}, but the field has {shape} points")
+        told = f"points of {content.path} have shape {given.shape}, but '{name}' has {shape} points"
+        raise TinoError(f"{told}: if these are channels, say so, such as axes = '{name}=record,time,channel'")
     return [given]
 
 

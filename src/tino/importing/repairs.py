@@ -23,16 +23,15 @@ def repaired(records: list[Record], f: Side, u: Side, options: ImportOptions) ->
     records = [piece for record in records for piece in _complete(record, f, u, options, notes)]
     records = [piece for record in records for piece in _in_time(record, options, notes)]
     short = [record for record in records if len(record) < SHORTEST]
-    if short and len(short) < len(records):
-        notes.append(
-            f"{counted(len(short), 'record')} of fewer than {SHORTEST} times left out, the first in {short[0].where}"
-        )
-        records = [record for record in records if len(record) >= SHORTEST]
     if len(short) == len(records):
         longest = max((len(record) for record in records), default=0)
         told = f"its longest record has {longest} times" if records else "no record is left"
         where = records[0].where if records else "the files"
         raise TinoError(f"{where}: {told}, at least {SHORTEST} are needed")
+    if short:
+        told = f"{counted(len(short), 'record')} of fewer than {SHORTEST} times left out"
+        notes.append(f"{told}, the first in {short[0].where}")
+        records = [record for record in records if len(record) >= SHORTEST]
     step = _one_step(records, options)
     if options.resample:
         return [_resampled(record, f, u, step, notes) for record in records], step, notes

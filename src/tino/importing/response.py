@@ -55,7 +55,7 @@ def _table(response: Response) -> str:
     labels = [[f"{label:.10g}"] for label in response.labels] or [[]]
     for label, t, answer in zip(labels, response.times, response.answers, strict=True):
         for time, row in zip(t.tolist(), answer.double().tolist(), strict=True):
-            lines.writerow([*label, f"{time:.10g}", *(f"{value:.9g}" for value in row)])
+            lines.writerow([*label, f"{time:.14g}", *(f"{value:.9g}" for value in row)])
     return out.getvalue()
 
 

@@ -171,5 +171,6 @@ def _numbers(
                 found[row, j] = number(cells[j], comma) if begin is None else seconds(cells[j], begin)
             except (ValueError, TypeError):
                 given, kind = in_short(cells[j], 30), "number" if begin is None else f"date such as {begin}"
-                raise TinoError(f"{path}, line {i}, column '{names[j]}': '{given}' is not a {kind}") from None
+                told = f"{path}, line {i}, column '{names[j]}': '{given}' is not a {kind}"
+                raise TinoError(f"{told}: correct it, or leave the cell empty if its value is missing") from None
     return found

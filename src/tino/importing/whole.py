@@ -63,9 +63,9 @@ def split(data: Dataset, options: ImportOptions, seed: int) -> tuple[Dataset, Da
     return train, test, f"{told}; {longer}" if longer else told
 
 
-def check_enough(train: Dataset, test: Dataset) -> None:
+def check_enough(train: Dataset, test: Dataset, where: str) -> None:
     """An error if there are too few times to learn from or to test on."""
     for data, word, least in ((train, "training", LEAST), (test, "the test", LEAST_TEST)):
         given = len(data.rows(data.f))
         if given < least:
-            raise TinoError(f"there are {given} times for {word}, at least {least} are needed: add records")
+            raise TinoError(f"{where}: {given} times are left for {word}, at least {least} are needed: add records")

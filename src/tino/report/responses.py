@@ -10,7 +10,19 @@ from tino.report.figures import MOST_ROWS, draw_preview, draw_samples, literal
 
 
 def draw_response(found: Response, name: str) -> Figure:
-    """With the outputs of the file beside the answer where it has them."""
+    """With the outputs of the file beside the answer where it has them, and the unit of its times."""
+    figure = _drawn(found, name)
+    if len(found.answers) > 1:
+        figure.suptitle(f"the first of {len(found.answers)} records", fontsize=10)
+    if unit := str(found.data.meta.get("time_unit", "")):
+        for axes in figure.axes:
+            for label, write in ((axes.get_xlabel(), axes.set_xlabel), (axes.get_ylabel(), axes.set_ylabel)):
+                if label == "t":
+                    write(f"t [{literal(unit)}]")
+    return figure
+
+
+def _drawn(found: Response, name: str) -> Figure:
     n = len(found.answers[0])
     data = found.data.take(slice(0, 1))
     start = float(found.times[0][0])
