@@ -500,7 +500,7 @@ def test_the_network_in_coefficients_is_its_formula_and_stays_bounded():
     with torch.no_grad():
         c, g = law.state(train.u[:3].double()), law.inputs(train.f[:3].double())
         times = torch.full((3,), law.window)
-        past, inputs = c[:, : law.lags], g[:, : law.window]
+        past, inputs = c[:, 5 : 5 + law.lags], g[:, 5 : 5 + law.window]
         z = law.read(past, inputs) / law.inputs_size
         added = law(past, inputs, times) - law.law(past, inputs, times)
         expected = [

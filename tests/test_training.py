@@ -612,8 +612,20 @@ def test_two_lessons_teach_a_step(linear_data, monkeypatch):
     history = tino.fit(model, linear_data, LESSONS, show_progress=False)
     assert float(model.a.detach()) == pytest.approx(0.8, abs=1e-3)
     assert float(model.b.detach()) == pytest.approx(0.5, abs=1e-3)
-    assert seen == [1] * 120 + [4] * 120
+    assert seen == [1, 4] + [1] * 120 + [4] * 120  # the first two tell the sizes of the errors
     assert history.loss[-1] < 1e-6 < history.loss[0]
+
+
+@pytest.mark.parametrize("near", [1e-2, 1e-5])
+def test_what_a_good_law_leaves_is_learned_as_fast(near, linear_data):
+    """The loss is of order one at the start however small the error, or the optimiser's eps would stop it."""
+    config = dataclasses.replace(LESSONS, lr=0.03 * near)
+    model = LinearStep(Frame.of("linear", linear_data), 0.8 + near, 0.5 - near).double()
+    run = Training(model, linear_data, config, CPU)
+    for goal in run.objectives:
+        assert float(goal(torch.arange(10), None).detach()) * goal.scale == pytest.approx(1.0, rel=0.2)
+    tino.fit(model, linear_data, config, show_progress=False)
+    assert abs(float(model.a.detach()) - 0.8) < 0.1 * near
 
 
 def test_lessons_have_their_shares(linear_data):

@@ -13,7 +13,7 @@ from torch import Tensor
 from tino.errors import TinoError, in_short
 from tino.files import STAMP, check_stamp, check_writable, parse_json, stamp, whole_file
 
-CHECKPOINT_FORMAT = 4
+CHECKPOINT_FORMAT = 5  # with the scales of the losses
 FIX = "delete it and train anew"
 COPIES = {"soap": 7, "adam": 3, "adamw": 3}  # sizes of a model in a checkpoint: weights, moments, factors
 

@@ -125,6 +125,7 @@ class Training:
                 "optimizer": self.optimizer.state_dict(),
                 "history": asdict(self.history),
                 "result": self.weights.state(),
+                "scales": [one.scale for one in self.objectives],
                 **{name: getattr(self, name) for name in ("step", "seconds", "epoch_loss")},
             }
             write_checkpoint(path, state)
@@ -149,6 +150,8 @@ class Training:
         for group, way in zip(self.optimizer.param_groups, ways, strict=True):
             group.update(way)  # of this device: on a GPU the rate must be a tensor there
         self.weights.restore(state["result"])
+        for one, scale in zip(self.objectives, state["scales"], strict=True):
+            one.scale = float(scale)  # of the model as it was at the start
         self.step, self.seconds, self.epoch_loss = state["step"], state["seconds"], state["epoch_loss"]
         self.history = History(**state["history"])
 
