@@ -5,7 +5,8 @@
     python benchmarks/beyond.py                        # writes docs/beyond.md's tables
 
 The model of a row is the one with the least MSE on 200 samples of seed 1, which no table uses, after training on seed
-0, of those that were trained with all seeds of the row. benchmarks/results/beyond.json holds these errors. Test samples choose nothing.
+0, of those that were trained with all seeds of the row. benchmarks/results/beyond.json holds these errors. Test samples
+choose nothing.
 """
 
 import argparse

@@ -149,7 +149,7 @@ def measure(problem: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    cuda = sys.argv[1] == "--cuda"
+    cuda = sys.argv[1:2] == ["--cuda"]
     if cuda:
         tino.training.cuda.SETTLED = CAPTURED // 2  # SOAP's own graph, sooner: the same work, and less of it before
     else:

@@ -33,6 +33,7 @@ from tino.models.fno import FnoBuilder
 from tino.models.fno_step import FnoStepBuilder
 from tino.models.learned import Learned
 from tino.models.unet import UnetBuilder
+from tino.parts.corrected import CorrectedLaw
 from tino.parts.equation import EquationLaw
 
 pytestmark = pytest.mark.filterwarnings("ignore::tino.TinoWarning")
@@ -173,6 +174,23 @@ def test_a_program_of_arrays_is_compared_like_a_graph(monkeypatch, tmp_path):
         with pytest.raises(tino.TinoError, match="its program of arrays"):
             tino.export(model, tmp_path / "other.npz", "numpy")
     assert not (tmp_path / "other.npz").exists()
+
+
+def test_a_network_in_float64_runs_in_onnx(exported_models, tmp_path):
+    """onnxruntime has no erf in float64, so the graph holds its own; flows in coefficients stay in float64."""
+    pytest.importorskip("onnxruntime")
+    model = exported_models("flow-tino")[0]
+    assert isinstance(model, Flow)
+    assert isinstance(model.law, CorrectedLaw)
+    assert {p.dtype for p in model.parameters()} == {torch.float64}
+    assert tino.export(model, tmp_path / "model.onnx").difference <= 1e-12
+
+
+def test_erf_of_exported_graphs_is_erf():
+    x = torch.cat([torch.linspace(-8, 8, 4001), torch.tensor([0.0, 1e-9, 60.0])]).double()
+    with real.real_numbers():
+        found = torch.nn.functional.gelu(x)
+    torch.testing.assert_close(found, torch.nn.functional.gelu(x), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ["linear", "trtino"])  # all models: benchmarks/exports.py

@@ -451,6 +451,29 @@ def test_records_that_differ_in_size_for_other_reasons_are_left_in_peace(rows):
     assert taken([f"{i}.csv" for i in range(6)])[2].notes == ()
 
 
+# -- what columns are ----------------------------------------------------------------------------------------
+
+
+def test_units_of_an_npz_leave_its_arrays_as_they_are(rows):
+    """Names of channels and coordinates were lost when a unit was given."""
+    names = {"f_names": np.array(["force"]), "u_names": np.array(["path"])}
+    np.savez("a.npz", t=rows[:, 0], f=rows[:, 1:2], u=rows[:, 2:], **names)
+    train, _, _ = taken(["a.npz"], units=("path=mm",))
+    assert [(one.name, one.unit) for one in (*train.input_channels, *train.output_channels)] == [
+        ("force", ""),
+        ("path", "mm"),
+    ]
+    refused("a.npz", "a.npz has no channel 'paht': did you mean 'path'", units=("paht=mm",))
+
+
+def test_t_comes_before_its_capital_alone(rows):
+    more = np.column_stack([rows[:, 0], rows[:, 1], rows[:, 2]])
+    train, _, _ = taken([write(more, head="Time,Q,t")], "Q")
+    assert [one.name for one in train.output_channels] == ["t"]
+    train, _, _ = taken([write(more[:, [1, 0, 2]], head="T,t,u")], "T", "u")
+    assert train.time.step == pytest.approx(0.01)
+
+
 # -- too little ----------------------------------------------------------------------------------------------
 
 
@@ -463,6 +486,7 @@ def test_a_short_record_beside_a_long_one_is_left_out(rows):
 
 def test_too_few_samples(rows):
     refused(write(rows[:5]), "a.csv: its longest record has 5 times, at least 8 are needed")
+    refused(write(rows[:1]), "a.csv: its longest record has 1 times, at least 8 are needed")
     refused(write(rows[:40]), "a.csv: 32 times are left for training, at least 50 are needed: add records")
     refused(write(rows[:0]), "a.csv has no line of numbers among its first 200: it begins with 't,f,u'")
     refused(write(rows * [1, 1e30, 1]), "the input f is of size")

@@ -623,7 +623,7 @@ def test_what_a_good_law_leaves_is_learned_as_fast(near, linear_data):
     model = LinearStep(Frame.of("linear", linear_data), 0.8 + near, 0.5 - near).double()
     run = Training(model, linear_data, config, CPU)
     for goal in run.objectives:
-        assert float(goal(torch.arange(10), None).detach()) * goal.scale == pytest.approx(1.0, rel=0.2)
+        assert float(goal(torch.arange(10), None).detach()) * goal.scale == pytest.approx(1.0, rel=0.5)
     tino.fit(model, linear_data, config, show_progress=False)
     assert abs(float(model.a.detach()) - 0.8) < 0.1 * near
 

@@ -57,7 +57,7 @@ class Surrogate:
         return model, fit(model, data, config, show_progress=False)
 
     def predict(self, f: Records) -> Any:
-        """The response to each record, in the form of f."""
+        """The response to each record, as numpy's arrays; a list gives a list."""
         model = self._fitted("predict")
         if isinstance(f, list | tuple):
             return [predict(model, _array(one, "f")) for one in f]

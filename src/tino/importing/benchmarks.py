@@ -25,7 +25,7 @@ def benchmark(source: str, options: ImportOptions) -> tuple[Opened, Opened, Impo
     name = source.removeprefix(PREFIX)
     try:
         package = importlib.import_module(PACKAGE)
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         lacking = getattr(error, "name", None) or PACKAGE
         raise TinoError(f"{source} needs the package {lacking}: pip install tino[benchmarks]") from None
     known: dict[str, Any] = {

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from tino.data import Dataset
-from tino.errors import TinoError, in_short
+from tino.errors import TinoError, in_short, nearest
 from tino.holdout import ends
-from tino.importing.content import Content
+from tino.importing.content import Content, fits
 from tino.importing.options import ImportOptions
 from tino.importing.plain import is_own, kind_of, open_file
 from tino.importing.records import NOTHING, Record, Side, read_records, same_side
@@ -31,13 +31,13 @@ def opened(path: Path, inputs: Sequence[str], outputs: Sequence[str], options: I
         raise TinoError(f"{told}: train on it as it is, tino train {path} MODEL")
     content = open_file(path)
     if not inputs and not outputs and has_arrays(path, content, options):
-        return of_dataset(read_arrays(path), content)
+        return with_units(of_dataset(read_arrays(path), replace(content, time="t")), options, path)
     return of_content(content, lambda one: choose(one, inputs, outputs, options), options)
 
 
 def has_arrays(path: Path, content: Content, options: ImportOptions) -> bool:
     """Whether it is an .npz file of arrays f, u and t, as ``read_arrays`` knows them, and no option says otherwise."""
-    said = options.units or options.axes or options.time or options.record or options.points or options.periodic
+    said = options.axes or options.time or options.record or options.points or options.periodic
     return not said and kind_of(path) == "npz" and {"f", "u", "t"} <= set(content.variables) <= set(KNOWN)
 
 
@@ -125,7 +125,27 @@ def candidates(
     axes = {axis for one in content.variables.values() for axis in one.axes}
     aside = {content.time_name((*chosen, *wanted)), options.time, options.record, options.points, *chosen}
     aside |= {name for name in content.variables if name in axes or name.endswith("-coordinate")}
-    return [name for name, one in content.variables.items() if name not in aside and math.prod(one.shape) > 1]
+    longest = max((math.prod(one.shape) for one in content.variables.values()), default=0)
+    least = min(2, longest)  # a single number beside columns is none of them
+    return [
+        name
+        for name, one in content.variables.items()
+        if name not in aside and one.shape and math.prod(one.shape) >= least
+    ]
+
+
+def with_units(found: Opened, options: ImportOptions, path: Path) -> Opened:
+    """With the units that were given for channels."""
+    records, *sides = found
+    names = ["t", *(channel.name for side in sides for channel in side.channels)]
+    for text in options.units:
+        if not any(fits(name, asked := text.split("=", 1)[0]) for name in names):
+            raise TinoError(f"{path} has no channel '{asked}': {in_short(nearest(asked, names), 300)}")
+    f, u = (
+        replace(side, channels=tuple(replace(one, unit=options.unit(one.name, one.unit)) for one in side.channels))
+        for side in sides
+    )
+    return records, f, u
 
 
 def of_dataset(data: Dataset, content: Content) -> Opened:

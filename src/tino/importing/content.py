@@ -95,7 +95,8 @@ class Content:
         """The variable that is obviously the time, and none of the others; None if there is none. t comes before T."""
         found = {name: name.rpartition("/")[2] for name in self.variables if name not in others}
         known = [name for name, word in found.items() if word.lower() in TIMES]
-        return min(known, key=lambda name: found[name] not in TIMES, default=None)
+        first = next(iter(known), None)
+        return next((name for name in known if first and found[name] == found[first].lower()), first)
 
     def with_time(self, name: str) -> "Content":
         """With this variable as the time; of netCDF's times since a date, the unit is without the date."""

@@ -74,7 +74,8 @@ def _repaired(frame: Frame, given: Given, options: ImportOptions) -> tuple[Given
         if frame.state or all(np.isfinite(record.u).all() for record in given.records):
             raise
         return _repaired(frame, given.without_outputs(str(error)), options)
-    begun = len(records) - len(given.records)
+    starts = {int(record.rows[0]) for record in given.records}
+    begun = sum(int(record.rows[0]) not in starts for record in records)
     told = f"{counted(begun, 'piece')} after a cut {'are' if begun > 1 else 'is'} answered from rest"
     note = f"{told}: the first values are wrong, until the system has forgotten how it started"
     return replace(given, records=records, notes=(*given.notes, *[note] * (begun > 0))), step, notes

@@ -32,7 +32,7 @@ class Learned(Plan):
     filters: int = 2  # learned multipliers of the waves, on a grid
     unroll: int = 8
     degree: int = 0  # of the closed form or equation; 0: chosen
-    steps: int = 0  # inner steps, on a grid; 0: those of the equation alone, or STEPS
+    steps: int = 0  # inner steps, on a grid; 0: those of the equation alone, but at least STEPS
     coordinates: str = ""  # pod or waves; empty: waves where the grid has them
     delays: int = 0  # of the state, in coefficients; 0: chosen
     stride: int = 0
@@ -58,11 +58,14 @@ class Learned(Plan):
         with torch.no_grad():
             error = rollouts.error(law)
         if law.waves.sizes["mirrored"] and self.coordinates != "waves":
-            found = self._closed_form(train, show_progress)
-            if found.error < error:  # an equation's terms are even under a mirror, and a wind is not
+            try:  # an equation's terms are even under a mirror, and a wind is not
+                found = self._closed_form(train, show_progress)
+            except TinoError:  # none follows
+                found = None
+            if found is not None and found.error < error:
                 return self._in_coefficients(found, train)
         if error > FOLLOWS * rollouts.size:  # its powers stand in for other terms, and may diverge elsewhere
-            law = equation_law(train, law.waves, self.steps or STEPS, 2)
+            law = equation_law(train, law.waves, self.steps or STEPS, self.degree or 2)
             law = diffusion(law, Pairs.of(law, rollouts.fitted))
         return self._on_the_grid(law, train)
 

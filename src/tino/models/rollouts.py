@@ -70,7 +70,7 @@ class Rollouts:
         g = law.inputs(self.held.f.double())
         drive = torch.cat([g.new_zeros(len(g), law.window - 1, g.shape[2]), g], 1)
         past = past.expand(copies, *past.shape)
-        states, largest = [past[:, :, -1]], FAR * law.state(u[:, ::10]).abs().max()
+        states, largest = [past[:, :, -1]], FAR * law.state(u).abs().max()
         counts = torch.ones(u.shape[:2], dtype=torch.bool) if self.held.mask is None else self.held.mask
         total, sums = counts[:, first - 1 :].sum(), u.new_zeros(copies)
         generator = torch.Generator().manual_seed(0)

@@ -93,7 +93,7 @@ def draw_second(found: Readout) -> Figure:
         most = float(abs(h2).max())
         shown = axes.pcolormesh(edges, edges, h2, cmap="RdBu_r", vmin=-most or -1.0, vmax=most or 1.0)
         axes.set_aspect("equal")
-        zero = "" if most else ": none, it is linear"
+        zero = "" if most else ": none"
         axes.set_title(f"{_name(given)} × {_name(given)} → {_name(output)}{zero}", fontsize=10)
         axes.set_xlabel("t1")
         axes.set_ylabel("t2")

@@ -47,7 +47,8 @@ class TrainConfig:
     patience: int = 0
     """Stop after this many validations (100 per training) without improvement; 0: never."""
     precision: str = "float32"
-    """float32; tf32 or bfloat16 (faster products for the gradients on a GPU, fewer digits); float64."""
+    """float32; tf32 or bfloat16 (faster products for the gradients on a GPU, fewer digits); float64. A flow-tino in
+    coefficients keeps float64."""
     compile: bool = False
     """Compile the model first, up to a minute: for long training runs of FNO and U-Net on a GPU."""
     save_every: float = 30.0

@@ -14,6 +14,7 @@ from tino.frame import numbers
 from tino.operator import Operator, Records, Stretches
 
 PART = 50  # samples prepared at a time
+LOOKED = 16  # samples, and times of each, that tell the size of an error
 RESIDENT = 0.5  # fraction of a GPU's free memory; larger data stay on the host and are moved batch by batch
 
 
@@ -146,8 +147,9 @@ class StretchesObjective(Objective):
 
     def _scale_by_error(self) -> None:
         """A step changes u little, and a good law leaves little of that: the scale is that of the error now."""
-        samples = torch.linspace(0, self.n - 1, min(self.n, PART), device=self.device).round().long()
-        times = torch.linspace(0, self.n_t - 1, min(self.n_t, PART), device=self.device).round().long()
+        samples, times = (
+            torch.linspace(0, n - 1, min(n, LOOKED), device=self.device).round().long() for n in (self.n, self.n_t)
+        )
         error = float(self(samples, times))
         if 0 < error < math.inf:
             self.scale = 1 / error
