@@ -12,8 +12,8 @@ import numpy as np
 from tino.data import Dataset
 from tino.errors import TinoError, in_short, nearest
 from tino.holdout import ends
-from tino.importing.content import Content, fits
-from tino.importing.options import ImportOptions
+from tino.importing.content import Content
+from tino.importing.options import ImportOptions, fits
 from tino.importing.plain import is_own, kind_of, open_file
 from tino.importing.records import NOTHING, Record, Side, read_records, same_side
 from tino.sources import KNOWN, read_arrays

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tino.errors import TinoError, in_short, nearest
+from tino.importing.options import fits
 
 TIMES = (
     "t",
@@ -113,11 +114,6 @@ class Content:
             notes=(*self.notes, note),
             time=name,
         )
-
-
-def fits(name: str, asked: str) -> bool:
-    """Whether this is the name that is asked for, in which * stands for any letters."""
-    return re.fullmatch(".*".join(map(re.escape, asked.split("*"))), name, re.DOTALL) is not None
 
 
 def split_unit(text: str) -> tuple[str, str]:

@@ -1,10 +1,10 @@
 """How records are read from files: what the columns mean, and which repairs are allowed."""
 
 import math
+import re
 from dataclasses import dataclass
 
 from tino.errors import TinoError, of_kind, whole
-from tino.importing.content import fits
 
 
 @dataclass(frozen=True)
@@ -82,3 +82,8 @@ class ImportOptions:
         if not all(map(math.isfinite, found)):
             raise TinoError(f"points is '{self.points}', expected finite numbers")
         return found
+
+
+def fits(name: str, asked: str) -> bool:
+    """Whether this is the name that is asked for, in which * stands for any letters."""
+    return re.fullmatch(".*".join(map(re.escape, asked.split("*"))), name, re.DOTALL) is not None
