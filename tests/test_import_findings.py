@@ -457,7 +457,7 @@ def test_records_that_differ_in_size_for_other_reasons_are_left_in_peace(rows):
 def test_units_of_an_npz_leave_its_arrays_as_they_are(rows):
     """Names of channels and coordinates were lost when a unit was given."""
     names = {"f_names": np.array(["force"]), "u_names": np.array(["path"])}
-    np.savez("a.npz", t=rows[:, 0], f=rows[:, 1:2], u=rows[:, 2:], **names)
+    np.savez("a.npz", t=rows[:, 0], f=rows[:, 1:2], u=rows[:, 2:], **names)  # pyright: ignore[reportArgumentType]
     train, _, _ = taken(["a.npz"], units=("path=mm",))
     assert [(one.name, one.unit) for one in (*train.input_channels, *train.output_channels)] == [
         ("force", ""),
