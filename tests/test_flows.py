@@ -11,13 +11,15 @@ from torch import Tensor
 import tino
 from tino.files import sealed
 from tino.models.closed import Search
-from tino.models.equations import Pairs
+from tino.models.equations import WORSE, Pairs
 from tino.models.flow import Flow
+from tino.models.rollouts import Rollouts
 from tino.operator import Stretches
 from tino.parts.coefficients import CoefficientLaw
 from tino.parts.corrected import CorrectedLaw
 from tino.parts.equation import EquationLaw
 from tino.parts.law import histories
+from tino.sizes import mean_square
 from tino.training.objective import StretchesObjective
 
 DT = 0.1
@@ -175,6 +177,47 @@ def test_the_same_data_give_the_same_closed_form(name):
     one, two = (fitted(name, quadratic_map(20)).state_dict() for _ in range(2))
     assert all(torch.equal(one[key], two[key]) for key in one)
     assert one.keys() == two.keys()
+
+
+def test_a_rollout_that_cannot_win_is_not_finished(burgers):
+    """Below the bar the error is that of the whole records; above it the rest is not computed."""
+    train, _, model = burgers
+    rollouts, law = Rollouts.of(train), equation_of(model)
+    with torch.no_grad():
+        error = rollouts.error(law)
+        assert 0 < error < math.inf
+        assert rollouts.error(law, bar=1.01 * error) == error
+        assert rollouts.error(law, bar=0.99 * error) == math.inf
+        law.numbers.data[law.names.index("f")] *= 2
+        steps = []
+        tried = rollouts.errors(law, lambda *one: (steps.append(one[2]), law(*one))[1], 1, bar=1e-3 * error)
+        law.numbers.data[law.names.index("f")] /= 2
+    assert float(tried[0]) == math.inf
+    assert len(steps) < train.time.n - 1
+
+
+def test_an_equation_is_the_simplest_of_those_that_follow(burgers):
+    """Of other degrees and inner steps, each rolled out in full, none is much better, nor as good and simpler."""
+    train, _, model = burgers
+    rollouts, law = Rollouts.of(train), equation_of(fitted("equation", train))
+    with torch.no_grad():
+        error = rollouts.error(law)
+        others = [
+            (d, s, equation_of(fitted("equation", train, degree=d, steps=s))) for d in (1, 2, 3) for s in (1, 2, 4)
+        ]
+        for degree, steps, other in others:
+            found = rollouts.error(other)
+            assert error <= WORSE * WORSE * found, (degree, steps)
+            if (degree, steps) < (law.sizes["degree"], law.sizes["steps"]):
+                assert found > error, (degree, steps)
+    assert equation_of(model).sizes["degree"] == law.sizes["degree"] == 2
+
+
+def test_a_mean_square_in_parts_is_that_of_all(monkeypatch):
+    values, weights = noise(7, 5, 3), torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
+    monkeypatch.setattr("tino.sizes.PART", 30)  # two records at once
+    assert mean_square(values, weights) == pytest.approx(float((values * weights).square().mean()), rel=1e-14)
+    assert mean_square(values.float()[:0]) == 0
 
 
 def test_the_same_data_give_the_same_equation(burgers):

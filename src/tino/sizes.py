@@ -15,7 +15,16 @@ from tino.errors import TinoError, TinoWarning
 SMALLEST, LARGEST = 1e-15, 1e15  # sizes whose squares, and sums of squares, float32 can hold
 FEW, JUMP, ROUNDING = 16, 100.0, 1e-7  # points of a grid; a factor between neighbours' sizes; zero beside another size
 
+PART = 4_000_000  # numbers that are copied to float64 at once
+
 Range = tuple[float, float]
+
+
+def mean_square(values: Tensor, weights: Tensor | float = 1.0) -> float:
+    """The mean of (weights · values)² in float64, summed over parts of the first axis: a copy of all would be large."""
+    rows = max(1, PART * len(values) // max(1, values.numel()))
+    total = sum(float((part.double() * weights).square().sum()) for part in values.split(rows))
+    return total / max(1, values.numel())
 
 
 def state_channels(signals: Signals, numbers: int) -> Channels:

@@ -1,8 +1,9 @@
 """Equations fitted through their own integrator: û_k' = λ_k û_k + b f̂_k + Σ_q a_q D_q F̂_qk, a dozen numbers."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import compress
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from tino.parts.equation import OVER, EquationLaw
 from tino.parts.fourier import Fourier
 from tino.parts.wavenumbers import box_length
 from tino.progress import progress
+from tino.sizes import mean_square
 
 CUT = 1e-7  # of the waves
 DEGREES, STEPS = (1, 2, 3, 5), (4, 8, 2, 1)
@@ -41,8 +43,9 @@ class Equation(Plan):
     finer: float = 1.5  # the highest wave to try, over that of the samples' grid; 1: none beyond
 
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
-        law = stable_equation(self, train, show_progress)
-        return with_hidden_waves(self, law, train, show_progress)
+        rollouts = Rollouts.of(train)
+        law, error = stable_equation(self, train, rollouts, show_progress)
+        return with_hidden_waves(self, law, error, train, rollouts, show_progress)
 
     def first(self, train: Dataset) -> EquationLaw:
         check_suits(train)
@@ -65,43 +68,42 @@ def _waves(train: Dataset) -> Fourier:
 
 def equation_law(train: Dataset, waves: Fourier, steps: int, degree: int) -> EquationLaw:
     law = EquationLaw(waves, box_length(train.outputs), train.time.step, steps, degree)
-    law.scale.copy_(torch.stack([values.double().square().mean().sqrt() for values in (train.u, train.f)]))
+    law.scale.copy_(torch.tensor([mean_square(values) for values in (train.u, train.f)], dtype=torch.float64).sqrt())
     return law
 
 
-def stable_equation(plan: Equation, train: Dataset, show_progress: bool) -> EquationLaw:
-    """The degree, the inner steps and the terms with the least error of rolled-out held-out records.
+def stable_equation(
+    plan: Equation, train: Dataset, rollouts: Rollouts, show_progress: bool
+) -> tuple[EquationLaw, float]:
+    """The degree, the inner steps and the terms with the least error of rolled-out held-out records, and that error.
 
     The degree is chosen with STEPS[0] inner steps; then more and fewer inner steps are tried.
     """
-    rollouts = Rollouts.of(train)
-    waves = _waves(rollouts.fitted)
-    pairs = Pairs.of(equation_law(train, waves, 1, 1), rollouts.fitted)
-    found: dict[tuple[int, int], tuple[float, EquationLaw]] = {}
-    first = plan.steps or STEPS[0]
+    blank = equation_law(train, _waves(rollouts.fitted), plan.steps or STEPS[0], 1)
+    trials = Trials(Pairs.of(blank, rollouts.fitted), rollouts)
     with torch.no_grad(), progress("fitting", len(DEGREES) + len(STEPS) - 1, show_progress) as advance:
-        degrees = MODEST if math.prod(waves.sizes["fine"]) > LARGE else DEGREES
+        degrees = MODEST if math.prod(blank.waves.sizes["fine"]) > LARGE else DEGREES
         for degree in [plan.degree] if plan.degree else degrees:
-            found[degree, first] = _pruned(equation_law(train, waves, first, degree), pairs, rollouts)
+            trials.with_all_terms(blank.again(degree=degree))
             advance()
-        degree = _simplest(found)[0]
-        active = found[degree, first][1].numbers.data != 0
+        (degree, _), (_, first) = trials.simplest()
+        trials.found = {key: value for key, value in trials.found.items() if key[0] == degree}
         for steps in () if plan.steps else STEPS[1:]:
-            law = equation_law(train, waves, steps, degree)
-            law.numbers.data.copy_(
-                gauss_newton(partial(pairs.residuals, law), found[degree, first][1].numbers, active)[0]
-            )
-            found[degree, steps] = (rollouts.error(law), law)
+            trials.with_other_steps(first, steps)
             advance()
-    best = _simplest({key: value for key, value in found.items() if key[0] == degree})
-    return found[best][1] if math.isfinite(found[best][0]) else diffusion(equation_law(train, waves, first, 1), pairs)
+        _, (error, law) = trials.simplest()
+        if not math.isfinite(error):
+            law = diffusion(blank.again(), trials.pairs)
+            error = rollouts.error(law)
+    return law, error
 
 
-def with_hidden_waves(plan: Equation, law: EquationLaw, train: Dataset, show_progress: bool) -> Fitted:
-    """The equation with waves beyond the samples, where the highest that they show are not small and it is better."""
-    rollouts = Rollouts.of(train)
+def with_hidden_waves(
+    plan: Equation, law: EquationLaw, least: float, train: Dataset, rollouts: Rollouts, show_progress: bool
+) -> Fitted:
+    """The equation with waves beyond the samples, where the highest that they show are not small and its held-out error
+    is below the ``least`` so far."""
     with torch.no_grad():
-        least = rollouts.error(law)
         asked = sorted({one for one in (*FINER, plan.finer) if 1 < one <= plan.finer})
         if not asked or not GOOD * rollouts.size < least < math.inf or not has_hidden_waves(train, law.waves):
             return Fitted(law)
@@ -112,7 +114,7 @@ def with_hidden_waves(plan: Equation, law: EquationLaw, train: Dataset, show_pro
         with progress("fitting hidden waves", len(asked), show_progress) as advance:
             for highest in asked:
                 made = finer_equation(made, active, rollouts.fitted, highest)
-                if made is None or not (error := rollouts.error(made)) < least:
+                if made is None or not (error := rollouts.error(made, bar=least)) < least:
                     break
                 best, least = made, error
                 advance()
@@ -132,12 +134,6 @@ def diffusion(law: EquationLaw, pairs: "Pairs") -> EquationLaw:
         law.numbers.data.copy_(numbers)
         law.numbers.data[law.names.index("Δu")].clamp_min_(0.0)
     return law
-
-
-def _simplest(found: dict[tuple[int, int], tuple[float, EquationLaw]]) -> tuple[int, int]:
-    """The lowest degree and number of steps whose error is within WORSE of the least."""
-    least = min(error for error, _ in found.values())
-    return min(key for key, (error, _) in found.items() if error <= WORSE * least)
 
 
 @dataclass(frozen=True)
@@ -173,16 +169,59 @@ class Pairs:
         return ((law.waves.real(law.step(self.past, self.inputs, numbers)) - self.after) / self.change).flatten()
 
 
-def _pruned(law: EquationLaw, pairs: Pairs, rollouts: Rollouts) -> tuple[float, EquationLaw]:
-    """Fitted with all terms, then without those of little effect, as long as the held-out error allows it."""
-    numbers = torch.zeros_like(law.numbers)
-    best, kept = math.inf, numbers
-    effects = torch.ones_like(numbers)
-    for drop in DROP:
-        active = effects > drop
-        numbers, _, effects = gauss_newton(partial(pairs.residuals, law), torch.where(active, numbers, 0.0), active)
-        law.numbers.data.copy_(numbers)
-        if (error := rollouts.error(law)) <= WORSE * best:
-            best, kept = min(error, best), numbers
-    law.numbers.data.copy_(kept)
-    return best, law
+Sizes = tuple[int, int]  # degree and inner steps
+
+
+@dataclass
+class Trials:
+    """Laws fitted to single steps, and compared by their errors on held-out records that are rolled out."""
+
+    pairs: Pairs
+    rollouts: Rollouts
+    found: dict[Sizes, tuple[float, EquationLaw]] = field(default_factory=dict)
+    left: float = math.inf  # of one step, by a law with all terms of its degree
+    tried: set[frozenset[str]] = field(default_factory=set)  # terms
+
+    @property
+    def bar(self) -> float:
+        """A law with a larger error is not taken."""
+        return WORSE * min((error for error, _ in self.found.values()), default=math.inf)
+
+    def simplest(self) -> tuple[Sizes, tuple[float, EquationLaw]]:
+        """The lowest degree and number of steps whose error is at most the bar."""
+        return min(((key, one) for key, one in self.found.items() if one[0] <= self.bar), key=lambda item: item[0])
+
+    def fit(self, law: EquationLaw, numbers: Tensor, active: Tensor) -> tuple[float, Tensor]:
+        """Fits the active numbers to single steps -> the mean square that is left, and the effect of each number."""
+        found, left, effects = gauss_newton(partial(self.pairs.residuals, law), numbers, active)
+        law.numbers.data.copy_(found)
+        return left, effects
+
+    def with_all_terms(self, law: EquationLaw) -> None:
+        """Then without those of little effect, as long as the held-out error allows it; only if a higher degree leaves
+        less of one step."""
+        effects, best, kept = torch.ones_like(law.numbers), math.inf, law.numbers.data.clone()
+        for drop in DROP:
+            active = effects > drop
+            terms = frozenset(compress(law.names, active.tolist()))
+            if terms in self.tried:
+                continue
+            self.tried.add(terms)
+            left, effects = self.fit(law, torch.where(active, law.numbers.data, 0.0), active)
+            if drop == DROP[0]:
+                if WORSE * left > self.left:
+                    return
+                self.left = left
+            error = self.rollouts.error(law, bar=min(self.bar, WORSE * best))
+            if error <= WORSE * best:
+                best, kept = min(error, best), law.numbers.data.clone()
+        law.numbers.data.copy_(kept)
+        self.found[law.sizes["degree"], law.sizes["steps"]] = best, law
+
+    def with_other_steps(self, first: EquationLaw, steps: int) -> None:
+        """The same terms; more steps only if they leave less of one step."""
+        law = first.again(steps)
+        left, _ = self.fit(law, first.numbers.data, first.numbers != 0)
+        before = float(self.pairs.residual(first, first.numbers).square().mean())
+        if steps < first.sizes["steps"] or WORSE * left <= before:
+            self.found[law.sizes["degree"], steps] = self.rollouts.error(law, bar=self.bar), law

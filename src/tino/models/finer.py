@@ -144,8 +144,7 @@ def finer_equation(law: EquationLaw, active: Tensor, data: Dataset, highest: flo
 def _on_more_waves(law: EquationLaw, active: Tensor, data: Dataset, highest: float) -> EquationLaw:
     """The same equation; new waves are zero at T_0 and have no share of the input."""
     waves = law.waves.further(some_rows(data.rows(data.u)), CUT, OVER, highest)
-    made = EquationLaw(waves, law.length, law.dt, law.sizes["steps"], law.sizes["degree"])
-    made.scale.copy_(law.scale)
+    made = law.again(waves=waves)
     made.numbers.data.copy_(torch.where(active, law.numbers, 0.0))
     made.shares.data.copy_(waves.own())
     if law.beyond:

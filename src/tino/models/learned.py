@@ -7,7 +7,7 @@ import torch
 from tino.data import Dataset
 from tino.errors import TinoError
 from tino.models.closed import ClosedForm, search, suits_waves
-from tino.models.equations import Equation, Pairs, diffusion, equation_law, stable_equation
+from tino.models.equations import Equation, Pairs, diffusion, stable_equation
 from tino.models.flow import Fitted, Plan
 from tino.models.rollouts import Rollouts
 from tino.models.search import Search
@@ -53,10 +53,8 @@ class Learned(Plan):
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
         if not self.on_waves(train):
             return self._in_coefficients(self._closed_form(train, show_progress), train)
-        law = stable_equation(Equation(self.degree, self.steps), train, show_progress)
         rollouts = Rollouts.of(train)
-        with torch.no_grad():
-            error = rollouts.error(law)
+        law, error = stable_equation(Equation(self.degree, self.steps), train, rollouts, show_progress)
         if law.waves.sizes["mirrored"] and self.coordinates != "waves":
             try:  # an equation's terms are even under a mirror, and a wind is not
                 found = self._closed_form(train, show_progress)
@@ -65,9 +63,9 @@ class Learned(Plan):
             if found is not None and found.error < error:
                 return self._in_coefficients(found, train)
         if error > FOLLOWS * rollouts.size:  # its powers stand in for other terms, and may diverge elsewhere
-            law = equation_law(train, law.waves, self.steps or STEPS, self.degree or 2)
+            law = law.again(self.steps or STEPS, self.degree or 2)
             law = diffusion(law, Pairs.of(law, rollouts.fitted))
-        return self._on_the_grid(law, train)
+        return self._on_the_grid(law, rollouts)
 
     def _closed_form(self, train: Dataset, show_progress: bool) -> Search:
         return search(ClosedForm(self.degree, "pod", self.delays, self.stride, self.clock), train, show_progress)
@@ -88,14 +86,13 @@ class Learned(Plan):
     def _with_network(self, law: EquationLaw) -> EquationLaw:
         network = Pointwise(law.waves, law.length, self.width, self.layers, self.filters)
         steps = self.steps or max(STEPS, law.sizes["steps"])
-        made = EquationLaw(law.waves, law.length, law.dt, steps, law.sizes["degree"], network)
+        made = law.again(steps, network=network)
         made.numbers.data.copy_(law.numbers.data)
-        made.scale.copy_(law.scale)
         return made
 
-    def _on_the_grid(self, base: EquationLaw, train: Dataset) -> Fitted:
+    def _on_the_grid(self, base: EquationLaw, rollouts: Rollouts) -> Fitted:
         law = self._with_network(base)
-        pairs = Pairs.of(law, Rollouts.of(train).fitted)
+        pairs = Pairs.of(law, rollouts.fitted)
         assert law.network is not None
         with torch.no_grad():
             rate = float(pairs.residual(law, law.numbers).square().mean().sqrt()) * pairs.change / law.dt

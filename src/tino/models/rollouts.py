@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from tino.parts.inputs import output_weights
 from tino.parts.law import Law
 from tino.parts.start import Start
 from tino.parts.warmup import Warmup
+from tino.sizes import mean_square
 
 FAR = 1e3  # times the largest state: diverged
 NOISE = 1e-9  # relative, of every step: laws that live on cancellation lose
@@ -45,14 +47,14 @@ class Rollouts:
         """Whether all records start at zero."""
         return bool(self.start.sizes["zero"]) and not self.fitted.burn_in
 
-    @property
+    @cached_property
     def size(self) -> float:
         """The mean square of the outputs."""
-        return float((self.fitted.rows(self.fitted.u).double() * self.weights).square().mean())
+        return mean_square(self.fitted.rows(self.fitted.u), self.weights)
 
-    def error(self, law: Law, warmup: Warmup | None = None) -> float:
-        """The MSE of the rolled-out records; inf if it diverges."""
-        return float(self.errors(law, law, 1, warmup)[0])
+    def error(self, law: Law, warmup: Warmup | None = None, bar: float = math.inf) -> float:
+        """The MSE of the rolled-out records; inf if it diverges, or is above the ``bar``."""
+        return float(self.errors(law, law, 1, warmup, bar)[0])
 
     def errors(self, law: Law, step: Step, copies: int, warmup: Warmup | None = None, bar: float = math.inf) -> Tensor:
         """The MSEs (w,) of so many copies of the records, which a step treats differently.

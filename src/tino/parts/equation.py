@@ -57,6 +57,19 @@ class EquationLaw(Law):
         self.own = None if network is None else nn.Parameter(own)  # what is learned of each λ_k: decay, frequency
         self.moved = None if network is None else nn.Parameter(zeros.clone())  # what is learned of the numbers
 
+    def again(
+        self,
+        steps: int | None = None,
+        degree: int | None = None,
+        waves: Fourier | None = None,
+        network: Pointwise | None = None,
+    ) -> "EquationLaw":
+        """A law in the same units, with other sizes, its numbers zero."""
+        sizes = (steps or self.sizes["steps"], degree or self.sizes["degree"])
+        made = EquationLaw(waves or self.waves, self.length, self.dt, *sizes, network)
+        made.scale.copy_(self.scale)
+        return made
+
     # -- coordinates -----------------------------------------------------------------------------------------
 
     def state(self, u: Tensor) -> Tensor:

@@ -1,11 +1,14 @@
 """Where a flow starts: the state at T_0."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
 from tino.data import Dataset
 from tino.parts.part import Part
 from tino.properties import POINTWISE, Properties
+from tino.sizes import mean_square
 
 NEAR = 1e-3  # of the spread of u: an initial state that differs by less is u(T_0)
 SHARED = 1e-6  # of the size of u: records whose first outputs differ by less start from one state
@@ -37,7 +40,7 @@ class Start(Part):
 
         With a burn-in it is not known: 0, or the mean of u if that is farther from 0 than u varies.
         """
-        size = float(train.u.double().square().mean().sqrt())
+        size = math.sqrt(mean_square(train.u))
         if train.burn_in:
             rows = train.rows(train.u).double()
             value = rows.mean(0)
@@ -55,7 +58,7 @@ def starts_shared(train: Dataset) -> bool:
     """Whether all records start from one field; with a burn-in nobody asks."""
     if train.burn_in:
         return True
-    first, size = train.u[:, 0].double(), float(train.u.double().square().mean().sqrt())
+    first, size = train.u[:, 0].double(), math.sqrt(mean_square(train.u))
     return bool(((first - first.mean(0)).abs() <= SHARED * size).all())
 
 
