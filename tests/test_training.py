@@ -314,6 +314,35 @@ def test_validation_chooses_the_best_weights_and_stops_early(small_data):
     assert tino.evaluate(model, watched).mse_mean == pytest.approx(best, rel=1e-3)
 
 
+def test_a_training_that_does_not_help_keeps_its_start(small_data, capsys):
+    train, _ = small_data("duffing")
+    model = tino.build("trtino", train)
+    begun = weights(model).clone()
+    far = tino.TrainConfig(steps=3, batch_size=6, optimizer="adam", lr=1.0, validation=0.25, device="cpu")
+    tino.fit(model, train, far)
+    assert torch.equal(weights(model), begun)
+    told = "trtino: training did not lower the error of the held-out records: the weights are those before it"
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_a_flow_is_watched_over_whole_records(average, small_data):
+    """It learns from single steps and stretches, and is compared on held-out records that are rolled out."""
+    train, _ = small_data("burgers-0.1")
+    config = tino.TrainConfig(
+        steps=20, batch_size=6, times=4, lr=1e-3, validation=0.25, average=average, precision="float64", device="cpu"
+    )
+    model = tino.build("flow-tino", train, width=4, layers=1, degree=1)
+    history = tino.fit(model, train, config, show_progress=False)
+    _, watched = split(train, config)
+    assert watched is not None
+    start = tino.build("flow-tino", train, width=4, layers=1, degree=1)
+    start.solve(train)
+    found, begun = (tino.evaluate(one, watched).mse_mean for one in (model, start))
+    assert found <= begun
+    assert found == pytest.approx(min([begun, *history.validation]), rel=1e-3)
+
+
 def test_averaged_weights_are_the_result(small_data, monkeypatch):
     train, _ = small_data("duffing")
     seen = []

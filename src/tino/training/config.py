@@ -43,7 +43,8 @@ class TrainConfig:
     average: float = 0.0
     """Decay of a running average of the weights, such as 0.999, used as the final weights; 0: use the last weights."""
     validation: float = 0.0
-    """Fraction of the training samples held out for validation; the best weights on them are kept."""
+    """Fraction of the training samples held out for validation; the best weights on them are kept, those before the
+    training among them."""
     patience: int = 0
     """Stop after this many validations (100 per training) without improvement; 0: never."""
     precision: str = "float32"

@@ -81,12 +81,17 @@ def fit(
             raise TinoError(f"{device} does not have enough memory for this step: use a smaller batch_size") from error
         run.weights.put_result()
         run.check_weights()
+        if run.weights.kept_start and show:
+            told = "training did not lower the error of the held-out records: the weights are those before it"
+            print(f"{model_name(model)}: {told}", file=sys.stderr)
     model.eval()
     return run.history
 
 
 def _go(run: Training, steps: list[Step], asked: list[int], checkpoint: Path | None, watch: "Watch") -> None:
     """Take steps until the end, or until a signal asks to stop."""
+    if run.weights.watched is not None and not run.step:
+        run.weights.validate(run.step, run.batch)  # training may not help
     start = saved = time.perf_counter() - run.seconds
     taking = run.config.warmup * (run.budget or 0.0)  # seconds of the last step
     while not run.finished():
@@ -107,7 +112,7 @@ def _go(run: Training, steps: list[Step], asked: list[int], checkpoint: Path | N
         taking, run.seconds = now - start - run.seconds, now - start
         run.weights.follow(run.step)
         if run.weights.watched is not None and (math.floor(VALIDATIONS * run.done()) > before or run.done() == 1):
-            run.weights.validate(run.batch)
+            run.weights.validate(run.step, run.batch)
         watch.taken(step.objective, loss, rate)
         stop, save, look = _agreed(run, bool(asked), now - saved > run.config.save_every, watch.due(now))
         if look or save or stop or run.done() == 1:

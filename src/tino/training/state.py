@@ -34,7 +34,7 @@ class Training:
         fitted, watched = split(cut, config)
         self.lessons = model.learning if isinstance(model, Operator) else (Records(),)
         self.objectives = [objective(model, lesson, fitted, device) for lesson in self.lessons]
-        aside = None if watched is None else objective(model, self.lessons[-1], watched, device)
+        aside = None if watched is None else objective(model, Records(), watched, device)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         if not self.parameters:
             raise TinoError(

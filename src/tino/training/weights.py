@@ -10,7 +10,7 @@ from tino.training import distributed
 from tino.training.config import TrainConfig
 from tino.training.objective import Objective
 
-KEPT_IN_CHECKPOINTS = ("average", "best", "best_loss", "last_loss", "looks_since")
+KEPT_IN_CHECKPOINTS = ("average", "best", "best_loss", "best_step", "last_loss", "looks_since")
 
 
 class ResultWeights:
@@ -20,7 +20,7 @@ class ResultWeights:
         self.parameters, self.decay, self.watched = parameters, config.average, watched
         self.average = [p.detach().clone() for p in parameters] if config.average else None
         self.best: list[Tensor] | None = None
-        self.best_loss, self.last_loss, self.looks_since = math.inf, math.nan, 0
+        self.best_loss, self.best_step, self.last_loss, self.looks_since = math.inf, 0, math.nan, 0
 
     def follow(self, step: int) -> None:
         """Update the average after a step."""
@@ -30,8 +30,8 @@ class ResultWeights:
                 for mean, weight in zip(self.average, self.parameters, strict=True):
                     mean.lerp_(weight, 1 - decay)
 
-    def validate(self, batch: int) -> None:
-        """The loss on the held-out samples, with the weights that would be the result now."""
+    def validate(self, step: int, batch: int) -> None:
+        """The error of held-out records after a step, with the weights that would be the result now."""
         assert self.watched is not None
         last = [p.detach().clone() for p in self.parameters]
         self.put(self.average)
@@ -45,7 +45,7 @@ class ResultWeights:
         self.last_loss = self.watched.weight * mean + self.watched.constant
         self.looks_since += 1
         if self.last_loss < self.best_loss:
-            self.best_loss, self.looks_since = self.last_loss, 0
+            self.best_loss, self.best_step, self.looks_since = self.last_loss, step, 0
             self.best = [p.detach().clone() for p in self.average or self.parameters]
 
     def put(self, weights: list[Tensor] | None) -> None:
@@ -53,6 +53,11 @@ class ResultWeights:
         with torch.no_grad():
             for p, weight in zip(self.parameters, weights or [], strict=weights is not None):
                 p.copy_(weight)
+
+    @property
+    def kept_start(self) -> bool:
+        """Whether no weights of the training were better on held-out records than those before it."""
+        return self.best is not None and self.best_step == 0
 
     def put_result(self) -> None:
         self.put(self.best or self.average)
