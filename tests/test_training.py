@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import shutil
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -312,6 +313,23 @@ def test_validation_chooses_the_best_weights_and_stops_early(small_data):
     assert len(watched) == 6
     best = min(value for value in history.validation if not math.isnan(value))
     assert tino.evaluate(model, watched).mse_mean == pytest.approx(best, rel=1e-3)
+
+
+def test_a_budget_is_spent_on_training_not_on_slow_validations(small_data, monkeypatch):
+    """A hundred of them, 0.1 s each, would take all of it and more; they may take a fifth."""
+    train, _ = small_data("duffing")
+    looks = []
+
+    def validate(self, step, batch):
+        looks.append(step)
+        time.sleep(0.1)
+
+    monkeypatch.setattr(ResultWeights, "validate", validate)
+    config = tino.TrainConfig(budget="1.5s", batch_size=6, times=4, validation=0.25, device="cpu")
+    history = tino.fit(tino.build("trtino", train), train, config, show_progress=False)
+    assert looks[0] == 0
+    assert looks[-1] == history.steps
+    assert len(looks) <= 2 + 4
 
 
 def test_a_training_that_does_not_help_keeps_its_start(small_data, capsys):

@@ -46,7 +46,7 @@ class TrainConfig:
     """Fraction of the training samples held out for validation; the best weights on them are kept, those before the
     training among them."""
     patience: int = 0
-    """Stop after this many validations (100 per training) without improvement; 0: never."""
+    """Stop after this many validations (at most 100 per training) without improvement; 0: never."""
     precision: str = "float32"
     """float32; tf32 or bfloat16 (faster products for the gradients on a GPU, fewer digits); float64. A flow-tino in
     coefficients keeps float64."""

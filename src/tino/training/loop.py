@@ -30,7 +30,7 @@ from tino.training.state import Training
 from tino.training.step import Step
 
 LOOK = 1.0  # seconds between two looks at the losses, which synchronise with the device
-VALIDATIONS = 100  # per training
+VALIDATIONS, VALIDATING = 100, 0.2  # per training; the part of a budget that they may take
 
 Log = Callable[[int, dict[str, float]], None]  # log(step, {"loss": ..., "lr": ..., "validation": ...})
 
@@ -90,8 +90,8 @@ def fit(
 
 def _go(run: Training, steps: list[Step], asked: list[int], checkpoint: Path | None, watch: "Watch") -> None:
     """Take steps until the end, or until a signal asks to stop."""
-    if run.weights.watched is not None and not run.step:
-        run.weights.validate(run.step, run.batch)  # training may not help
+    if not run.step:
+        run.validate()  # training may not help
     start = saved = time.perf_counter() - run.seconds
     taking = run.config.warmup * (run.budget or 0.0)  # seconds of the last step
     while not run.finished():
@@ -111,8 +111,9 @@ def _go(run: Training, steps: list[Step], asked: list[int], checkpoint: Path | N
         now = time.perf_counter()
         taking, run.seconds = now - start - run.seconds, now - start
         run.weights.follow(run.step)
-        if run.weights.watched is not None and (math.floor(VALIDATIONS * run.done()) > before or run.done() == 1):
-            run.weights.validate(run.step, run.batch)
+        within = run.budget is None or run.validating <= VALIDATING * run.seconds
+        if run.done() == 1 or (within and math.floor(VALIDATIONS * run.done()) > before):
+            run.validate()
         watch.taken(step.objective, loss, rate)
         stop, save, look = _agreed(run, bool(asked), now - saved > run.config.save_every, watch.due(now))
         if look or save or stop or run.done() == 1:

@@ -2,6 +2,7 @@
 
 import math
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ class Training:
         if self.budget is not None and distributed.size() > 1:
             raise TinoError("a budget is for one process: with torchrun give epochs or steps")
         self.length = self.budget or float(self.steps)
-        self.step, self.seconds, self.epoch_loss = 0, 0.0, 0.0
+        self.step, self.seconds, self.validating, self.epoch_loss = 0, 0.0, 0.0, 0.0
         self.history = History(samples=self.n, batch=self.batch)
         data = train.meta.get("parameters_sha256") or train.meta.get("checksum")
         self.origin = {"problem": train.name, "model": model_name(model), "data": data}
@@ -106,6 +107,14 @@ class Training:
         """Add the mean loss of an epoch, whole or cut short, to the history."""
         self.history.add(self.epoch_loss / min(self.n, steps * self.batch), rate, seconds, validation)
         self.epoch_loss = 0.0
+
+    def validate(self) -> None:
+        """The error of held-out samples, if there are any; ``validating`` counts the seconds."""
+        if self.weights.watched is None:
+            return
+        begun = time.perf_counter()
+        self.weights.validate(self.step, self.batch)
+        self.validating += time.perf_counter() - begun
 
     def check_weights(self) -> None:
         if not self.weights.finite():
