@@ -38,10 +38,14 @@ def command(*arguments: str) -> list[str]:
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """A cache with the data in it, so that what is timed and killed is the training."""
+    """A cache with the data in it, so that what is timed and killed is the training; children hear SIGHUP, also where
+    the tests run under nohup."""
     monkeypatch.setenv("TINO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert run(["generate", "duffing", *SMALL[:6]]) == 0
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 def test_killed_at_random_and_resumed_to_the_same_bytes(cache, tmp_path):
