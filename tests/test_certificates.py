@@ -708,6 +708,24 @@ def test_the_numbers_are_the_formulas_of_the_docstring():
         assert worst.holds is holds is (early < 1e-12)
 
 
+def test_how_far_outputs_move_is_asked_only_where_it_counts():
+    """It takes two runs of the model. The worst number is the same as if it were always asked."""
+    one, asked = torch.ones(1, dtype=torch.float64), []
+
+    def moves(number):
+        return lambda: asked.append(number) or 1e-2 * one
+
+    worst = probes.Worst()
+    for number in (1e-14, 0.2, 0.1, 1e-3, 0.3, 0.3):  # 1e-14 is rounding, 1e-3 would be with moves
+        worst.take(number * one, one, one, 1, 1e-12, moves(number))
+    assert asked == [0.2, 0.3]
+    assert (worst.number, worst.holds) == (0.3, False)
+    lonely = probes.Worst()
+    lonely.take(1e-3 * one, one, one, 1, 1e-12, moves(1e-3))
+    assert lonely.holds
+    assert asked[-1] == 1e-3
+
+
 class SteepConvolution(nn.Module):
     """Causal, by FFT: rounding reaches every time, and the read-out magnifies it where the response is large."""
 

@@ -11,7 +11,7 @@ from tino.cli import run
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-FEWER = ["--train", "20", "--test", "5"]
+FEWER = ["--train", "20", "--test", "5", "--n-t", "60"]
 
 
 def blocks(language: str) -> list[str]:

@@ -30,21 +30,32 @@ class Worst:
         tolerance: float,
         moves: Callable[[], Tensor] | None = None,
     ) -> None:
-        """Largest |change|, |effect| and |u| of each channel, (..., c); u and ``moves`` say how large rounding is."""
+        """Largest |change|, |effect| and |u| of each channel, (..., c); u and ``moves`` say how large rounding is.
+
+        ``moves`` takes two runs of the model and can only raise the rounding, so it is asked last.
+        """
         rounding = ROUNDINGS * torch.finfo(u.dtype).eps * u
+        if self._rank(change, effect, u, size, tolerance, rounding) >= self._best:
+            return
         if moves is not None and bool((change > tolerance * effect + rounding).any()):
             rounding = torch.maximum(rounding, moves())
+        rank = self._rank(change, effect, u, size, tolerance, rounding)
+        if rank < self._best:
+            self.holds, self.size, self.number = rank[0], size, -rank[2]
+
+    @staticmethod
+    def _rank(
+        change: Tensor, effect: Tensor, u: Tensor, size: float, tolerance: float, rounding: Tensor
+    ) -> tuple[bool, bool, float]:
+        """Less is worse: a failure comes before a number that holds, one at the size of the data before others."""
         scale = torch.where((change <= rounding) | (effect == 0), torch.maximum(effect, u), effect)
         number = float(torch.where(change == 0, 0.0, change / scale).max())
         holds = bool((change <= tolerance * effect + rounding).all())
-        # a failure outranks a number that holds, and one at the size of the data one at another size
-        rank, best = ((h, not h and s != 1, -x) for h, s, x in ((holds, size, number), self.key))
-        if rank < best:
-            self.number, self.size, self.holds = number, size, holds
+        return holds, not holds and size != 1, -number
 
     @property
-    def key(self) -> tuple[bool, float, float]:
-        return self.holds, self.size, self.number
+    def _best(self) -> tuple[bool, bool, float]:
+        return self.holds, not self.holds and self.size != 1, -self.number
 
 
 @dataclass
