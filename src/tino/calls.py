@@ -29,6 +29,11 @@ def checked(model: nn.Module, f: Tensor, answer: Any) -> Tensor:
     return answer
 
 
+def at_once(times: int, size: int) -> int:
+    """How many records of so many times and numbers at each are answered together."""
+    return max(1, BATCH_NUMBERS // (times * max(size, 256)))
+
+
 def in_batches(model: nn.Module, answer: Callable[..., Tensor], f: Tensor, *others: Tensor | None) -> Tensor:
     """``answer(f, *others)``, some records at a time, on the model's device and in its dtype, without gradients.
 
@@ -36,7 +41,7 @@ def in_batches(model: nn.Module, answer: Callable[..., Tensor], f: Tensor, *othe
     """
     outputs = model.frame.output_size if isinstance(model, Framed) else f.shape[-1]
     at = numbers(model, f)
-    size = max(1, BATCH_NUMBERS // (f.shape[1] * max(outputs, 256)))
+    size = at_once(f.shape[1], outputs)
     training = model.training
     model.eval()
     parts = []

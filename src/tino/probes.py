@@ -30,7 +30,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from tino.calls import BATCH_NUMBERS, call, model_name
+from tino.calls import BATCH_NUMBERS, at_once, call, model_name
 from tino.errors import TinoError
 from tino.operator import Operator
 from tino.subjects import SAMPLES, Found, Subject, Worst
@@ -89,7 +89,7 @@ def examine(subject: Subject, steps: bool) -> Found:
     cuts = spread(FIRST_CUTS, subject.f.shape[1] - 1, subject)
     _kick(subject, [Kick(c, k % len(subject.f), 1.0, "added") for k, c in enumerate(cuts)], u, found)
     if found.leak.holds:
-        subject.together = max(1, BATCH_NUMBERS // (subject.f.shape[1] * max(u[1.0].shape[2], subject.f.shape[2], 256)))
+        subject.together = at_once(subject.f.shape[1], max(u[1.0].shape[2], subject.f.shape[2]))
         other = torch.cat([size * subject.f for size in SIZES[1:]])
         answers = subject(other, None if subject.ic is None else subject.ic.repeat(len(SIZES) - 1, 1))
         for size, answer in zip(SIZES[1:], answers.split(len(subject.f)), strict=True):

@@ -90,7 +90,8 @@ def fit(
 
 def _go(run: Training, steps: list[Step], asked: list[int], checkpoint: Path | None, watch: "Watch") -> None:
     """Take steps until the end, or until a signal asks to stop."""
-    if not run.step:
+    if not run.step and run.weights.watched is not None:
+        watch.advance(0, "validating the weights before the training")
         run.validate()  # training may not help
     start = saved = time.perf_counter() - run.seconds
     taking = run.config.warmup * (run.budget or 0.0)  # seconds of the last step

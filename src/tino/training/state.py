@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tino.calls import model_name
+from tino.calls import at_once, model_name
 from tino.data import Dataset
 from tino.errors import TinoError, in_short
 from tino.operator import Operator, Records
@@ -44,6 +44,7 @@ class Training:
         self.optimizer = make_optimizer(config, self.parameters)
         self.weights = ResultWeights(self.parameters, config, aside)
         self.n, self.batch = len(fitted), config.batch(fitted, cut is not train)
+        self.watched_batch = max(self.batch, at_once(cut.time.n, cut.output_size))
         self.epoch_steps = math.ceil(self.n / self.batch)
         self.steps = config.steps or config.epochs * self.epoch_steps
         self.budget = config.budget_seconds()
@@ -113,7 +114,7 @@ class Training:
         if self.weights.watched is None:
             return
         begun = time.perf_counter()
-        self.weights.validate(self.step, self.batch)
+        self.weights.validate(self.step, self.watched_batch)
         self.validating += time.perf_counter() - begun
 
     def check_weights(self) -> None:
