@@ -276,9 +276,7 @@ def test_every_model_was_exported():
     written = {name: row for name, row in found.items() if "difference" in row}
     assert {name.split(" on ")[0] for name in written} == set(tino.MODELS)
     assert all(row["difference"] <= row["tolerance"] for row in written.values())
-    refused = {name for name, row in found.items() if "refused" in row}
-    assert refused <= {"unet on heat-triangle"}  # float32 rounding, on a triangle of ten points
-    assert all("difference" in row or row.get("refused") or row.get("not built") for row in found.values())
+    assert all("difference" in row or row.get("not built") for row in found.values())
     for folder in (ROOT / "results" / "beyond-models").glob("*/*"):
         for format in ("onnx", "pt2"):
             assert f"{folder.name.rpartition('-')[0]} on {folder.parent.name}, fitted, {format}" in written
