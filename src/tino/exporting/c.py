@@ -64,13 +64,13 @@ static void read_past(const {name}_state *s, int n, const real *a, real *y) {{
 }}
 
 void {name}_start({name}_state *s, const real *ic) {{
+    real begin[STATES + NET];
     memset(s, 0, sizeof *s);
     s->first = {starts};
-    for (int i = 0; i < LAGS; i++) {{
-        memcpy(s->states + i * STATES, w_rest, sizeof w_rest);
-        if (INITIAL) add_product(INITIAL, STATES, ic, w_ic_state, s->states + i * STATES);
-    }}
-    if (INITIAL && NET) add_product(INITIAL, NET, ic, w_ic_net, s->held);
+    memcpy(begin, w_rest, sizeof begin);
+    if (INITIAL) add_product(INITIAL, STATES + NET, ic, w_ic_start, begin);
+    for (int i = 0; i < LAGS; i++) memcpy(s->states + i * STATES, begin, STATES * sizeof(real));
+    if (NET) memcpy(s->held, begin + STATES, NET * sizeof(real));
 }}
 
 void {name}_step({name}_state *s, const real *f, real *u) {{
@@ -151,8 +151,8 @@ def sources(name: str, made: Program, about: dict[str, Any]) -> tuple[str, str]:
     widths = [net, *(a[f"gate_{n}"].shape[1] for n in range(made.layers))]
     factors, (terms, degree) = (a["read"].shape[1], a["index"].shape) if "read" in a else (0, (0, 0))
     sizes = {
-        **{"inputs": len(a["to_input"]), "outputs": len(a["bias"]), "initial": len(a["ic_state"]), "lags": made.lags},
-        **{"window_": made.window, "J": len(a["rest"]), "r": a["to_input"].shape[1], "factors": factors},
+        **{"inputs": len(a["to_input"]), "outputs": len(a["bias"]), "initial": len(a["ic_start"]), "lags": made.lags},
+        **{"window_": made.window, "J": len(a["to_output"]), "r": a["to_input"].shape[1], "factors": factors},
         **{"terms": terms, "degree": degree, "width": max(widths), "net": net},
     }
     shared = {"name": name, "guard": name.upper(), "real": "double" if double else "float"}
@@ -174,7 +174,7 @@ def _network(made: Program, double: bool) -> str:
     for n in range(made.layers):
         fan_in, fan_out = made.arrays[f"gate_{n}"].shape
         sizes = {"n": n, "fan_in": fan_in, "fan_out": fan_out}
-        factor, times = (FACTOR.format(**sizes), " * (1 + factor[j])") if factors else ("", "")
+        factor, times = (FACTOR.format(**sizes), " * factor[j]") if factors else ("", "")
         text += LAYER.format(**sizes, factor=factor, times=times, erf="erf" if double else "erff")
     last = BOUNDED if "bound" in made.arrays else LAST
     return text + last.format(fan_in=fan_out, tanh="tanh" if double else "tanhf")

@@ -5,7 +5,8 @@ With s the last states and w the last inputs z = f P, oldest first, a step is
     c = [1, s, w] L + Σ_q W_q Π_k v_{index_qk} + b tanh(V N(h) / b),    u = c O + o,
     v = [1, s, w] R,    h = [1, s, w] H + (what ic adds)
 
-where each layer of N is gelu(h G + g), with a factor gelu(h G + g) (1 + h F + d). A step of the delay family is V N(h),
+where each layer of N is gelu(h G + g), with a factor gelu(h G + g) (h F + d). Before the first input all past states
+are a, and ic adds b to h: (a, b) = rest + ic S. A step of the delay family is V N(h),
 without a bound b, and has no past states; one of a law in coefficients has no network. Terms that a step lacks have no
 arrays.
 """
@@ -98,17 +99,15 @@ def _of_flow(model: Flow, law: CoefficientLaw | CorrectedLaw) -> Program:
         "linear": read[:, order] @ base.weights[: base.linear],
         "to_output": to_output,
         "bias": bias,
-        "rest": rest,
-        "ic_state": ic_state,
-        "ic_net": own.new_zeros(k, 0),
     }
     if len(base.index):
         arrays |= {"read": read, "index": base.index, "weights": base.weights[base.linear :]}
-    layers = 0
+    layers, width = 0, 0
     if isinstance(law, CorrectedLaw):
-        layers = len(law.gates)
+        layers, width = len(law.gates), len(law.inputs_size)
         arrays |= _corrected(law)
-        arrays["ic_net"] = own.new_zeros(k, arrays["net_read"].shape[1])
+    arrays["rest"] = torch.cat([rest, own.new_zeros(width)])
+    arrays["ic_start"] = torch.cat([ic_state, own.new_zeros(k, width)], 1)
     return Program(law.lags, law.window, layers, True, _numpy(arrays, own))
 
 
@@ -145,7 +144,7 @@ def _corrected(law: CorrectedLaw) -> dict[str, Tensor]:
         assert isinstance(gate, nn.Linear)
         assert isinstance(factor, nn.Linear)
         found |= {f"gate_{n}": gate.weight.T, f"gate_bias_{n}": gate.bias}
-        found |= {f"factor_{n}": factor.weight.T, f"factor_bias_{n}": factor.bias}
+        found |= {f"factor_{n}": factor.weight.T, f"factor_bias_{n}": 1 + factor.bias}
     at_zero = law.network(torch.zeros_like(own))
     ratio = law.left / law.bound  # V and its bias are divided by b
     found |= {"last": law.last.weight.T * ratio, "last_bias": (law.last.bias - at_zero) * ratio}
@@ -167,8 +166,7 @@ def _of_delay(model: Separable, mixer: DelayMixer) -> Program:
 
     to_output, bias = _affine(output, modes, own)
     to_input, _ = _affine(model.sensors, model.frame.input_size, own)
-    held = own.new_zeros(0, mixer.width)
-    constant = mixer.bias
+    held, constant = own.new_zeros(k, mixer.width), mixer.bias
     if model.initial is not None:
         initial = model.initial
         held, added = _affine(lambda ic: initial(_centred(model, ic)), k, own)
@@ -180,9 +178,8 @@ def _of_delay(model: Separable, mixer: DelayMixer) -> Program:
         "last_bias": linear[-1].bias,
         "to_output": to_output,
         "bias": bias,
-        "rest": own.new_zeros(modes),
-        "ic_state": own.new_zeros(k, modes),
-        "ic_net": held,
+        "rest": own.new_zeros(modes + mixer.width),
+        "ic_start": torch.cat([own.new_zeros(k, modes), held], 1),
     }
     for n, layer in enumerate(linear[:-1]):
         arrays |= {f"gate_{n}": layer.weight.T, f"gate_bias_{n}": layer.bias}
