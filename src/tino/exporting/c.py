@@ -63,12 +63,20 @@ static void read_past(const {name}_state *s, int n, const real *a, real *y) {{
     add_product(WINDOW * SOURCES, n, s->inputs, a + (size_t)n * (1 + LAGS * STATES), y);
 }}
 
+/* The offset comes last: beside 300 K, sums of small terms would lose digits. */
+static void output(const real *c, real *u) {{
+    memset(u, 0, OUTPUTS * sizeof(real));
+    add_product(STATES, OUTPUTS, c, w_to_output, u);
+    for (int i = 0; i < OUTPUTS; i++) u[i] += w_bias[i];
+}}
+
 void {name}_start({name}_state *s, const real *ic) {{
-    real begin[STATES + NET];
+    real begin[STATES + NET], centred[INITIAL + 1];
     memset(s, 0, sizeof *s);
     s->first = {starts};
     memcpy(begin, w_rest, sizeof begin);
-    if (INITIAL) add_product(INITIAL, STATES + NET, ic, w_ic_start, begin);
+    for (int i = 0; i < INITIAL; i++) centred[i] = ic[i] - w_ic_offset[i];
+    if (INITIAL) add_product(INITIAL, STATES + NET, centred, w_ic_start, begin);
     for (int i = 0; i < LAGS; i++) memcpy(s->states + i * STATES, begin, STATES * sizeof(real));
     if (NET) memcpy(s->held, begin + STATES, NET * sizeof(real));
 }}
@@ -79,10 +87,9 @@ void {name}_step({name}_state *s, const real *f, real *u) {{
     memmove(s->inputs, s->inputs + SOURCES, (size_t)(WINDOW - 1) * SOURCES * sizeof(real));
     memset(now, 0, SOURCES * sizeof(real));
     add_product(INPUTS, SOURCES, f, w_to_input, now);
-    memcpy(u, w_bias, sizeof w_bias);
     if (s->first) {{
         s->first = 0;
-        add_product(STATES, OUTPUTS, s->states + (LAGS - 1) * STATES, w_to_output, u);
+        output(s->states + (LAGS - 1) * STATES, u);
         return;
     }}
 {body}
@@ -90,7 +97,7 @@ void {name}_step({name}_state *s, const real *f, real *u) {{
         memmove(s->states, s->states + STATES, (size_t)(LAGS - 1) * STATES * sizeof(real));
         memcpy(s->states + (LAGS - 1) * STATES, c, sizeof c);
     }}
-    add_product(STATES, OUTPUTS, c, w_to_output, u);
+    output(c, u);
 }}
 """
 

@@ -21,13 +21,15 @@ class Runner:
 
     def start(self, ic=()):
         a, sizes = self.arrays, self.about
-        state, self.held = np.split(a["rest"] + self.product("ic", ic, a["ic_start"]), [len(a["to_output"])])
+        centred = self.checked("ic", ic, a["ic_offset"]) - a["ic_offset"]
+        state, self.held = np.split(a["rest"] + centred @ a["ic_start"], [len(a["to_output"])])
         self.states = np.tile(state, (sizes["lags"], 1))  # oldest first
         self.inputs = np.zeros((sizes["window"], a["to_input"].shape[1]), state.dtype)
         self.first = sizes["starts"]
 
     def step(self, f):
-        a, z = self.arrays, self.product("f", f, self.arrays["to_input"])
+        a = self.arrays
+        z = self.checked("f", f, a["to_input"]) @ a["to_input"]
         self.inputs = np.concatenate([self.inputs[1:], [z]])
         c = self.states[-1] if self.first else self.next_state()
         self.states, self.first = np.concatenate([self.states, [c]])[1:], False
@@ -48,8 +50,8 @@ class Runner:
             c = c + (a["bound"] * np.tanh(last) if "bound" in a else last)
         return c
 
-    def product(self, name, given, matrix):
-        values = np.asarray(given, matrix.dtype)
-        if values.shape != matrix.shape[:1] or not np.isfinite(values).all():
-            raise ValueError(f"{name} has shape {values.shape}, expected ({len(matrix)},) without NaN and infinity")
-        return values @ matrix
+    def checked(self, name, given, like):
+        values = np.asarray(given, like.dtype)
+        if values.shape != like.shape[:1] or not np.isfinite(values).all():
+            raise ValueError(f"{name} has shape {values.shape}, expected ({len(like)},) without NaN and infinity")
+        return values
