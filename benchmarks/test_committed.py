@@ -259,6 +259,9 @@ def test_the_page_on_real_time_is_the_measured_one():
     text = benchmark.PAGE.read_text(encoding="utf-8")
     for table in benchmark.TABLES.values():
         assert "\n".join(table(results)) in text
+    for name, row in results["models"].items():  # the aims
+        for way in benchmark.WAYS:
+            assert row[way]["median"] < (200 if way == "torch" else 50), (name, way)
 
 
 def test_a_day_at_1_khz_stays_flat():
