@@ -281,6 +281,9 @@ def test_the_page_on_real_time_is_the_measured_one():
     text = benchmark.PAGE.read_text(encoding="utf-8")
     for table in benchmark.TABLES.values():
         assert "\n".join(table(results)) in text
+    for name, row in results["models"].items():  # the aims
+        for way in benchmark.WAYS:
+            assert row[way]["median"] < (200 if way == "torch" else 50), (name, way)
 
 
 def test_a_day_at_1_khz_stays_flat():
@@ -298,9 +301,7 @@ def test_every_model_was_exported():
     written = {name: row for name, row in found.items() if "difference" in row}
     assert {name.split(" on ")[0] for name in written} == set(tino.MODELS)
     assert all(row["difference"] <= row["tolerance"] for row in written.values())
-    refused = {name for name, row in found.items() if "refused" in row}
-    assert refused <= {"unet on heat-triangle"}  # float32 rounding, on a triangle of ten points
-    assert all("difference" in row or row.get("refused") or row.get("not built") for row in found.values())
+    assert all("difference" in row or row.get("not built") for row in found.values())
     for folder in (ROOT / "results" / "beyond-models").glob("*/*"):
         for format in ("onnx", "pt2"):
             assert f"{folder.name.rpartition('-')[0]} on {folder.parent.name}, fitted, {format}" in written

@@ -96,7 +96,7 @@ def draw(t: Tensor, path: Tensor, u: Tensor, f: Tensor, picture: Path) -> None:
     above.plot(t, path, color="0.6", linewidth=4, label="the path to follow")
     above.plot(t, u, color="C1", linewidth=1.2, label="the Duffing oscillator, controlled")
     above.set_ylabel("u")
-    above.legend(frameon=False, loc="upper right", fontsize=8)
+    above.legend(frameon=False, loc="lower right", fontsize=8)
     below.plot(t, f, color="C0", linewidth=1.2)
     below.set_ylabel("force f")
     below.set_xlabel("t [s]")

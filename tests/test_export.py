@@ -8,7 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -23,7 +25,7 @@ from torch import Tensor
 import tino
 from tino.cli import run
 from tino.exporting import files, real, runner
-from tino.exporting.graph import Run, compared, graphs, noise
+from tino.exporting.graph import Run, compared, graphs, noise, output_difference
 from tino.exporting.program import program
 from tino.frame import numbers
 from tino.models.equations import Equation
@@ -46,6 +48,7 @@ SMALL: dict[type, dict[str, int]] = {
     Learned: {"width": 8, "steps": 1},
 }
 SOLVED = {"linear", "polynomial", "linear-clock", "polynomial-clock"}
+NATURAL = ["tino", "pod-tino", "tdnn", "linear", "polynomial", "flow-tino"]  # as programs of arrays
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 
 
@@ -60,17 +63,22 @@ def shaken(model: tino.Operator) -> tino.Operator:
 
 @pytest.fixture(scope="module")
 def exported_models(tiny_data):
-    """name -> fitted or shaken models of signals, fields and fields with initial states, where it takes them."""
+    """name -> fitted or shaken models of signals, fields and fields with initial states, where it takes them.
+
+    Those that become programs also of a field around 300.
+    """
     known: dict[str, list[tino.Operator]] = {}
 
     def get(name: str) -> list[tino.Operator]:
         if name not in known:
             known[name] = []
-            for data in (tiny_data("duffing")[0], tiny_data("heat-triangle")[0], from_a_state()):
+            cold = from_a_state()
+            warm = replace(cold, u=300 + cold.u, ic=300 + cold.u[:, 0])
+            for data in (tiny_data("duffing")[0], tiny_data("heat-triangle")[0], cold, *[warm] * (name in NATURAL)):
                 try:
                     model = tino.build(name, data, **SMALL.get(type(tino.MODELS[name].builder), {}))
                     if name in SOLVED:
-                        model.solve(data)
+                        model.solve(model.frame.seen.centred(data))
                 except tino.TinoError:
                     continue
                 known[name].append(model.requires_grad_(False) if name in SOLVED else shaken(model))
@@ -193,6 +201,25 @@ def test_erf_of_exported_graphs_is_erf():
     torch.testing.assert_close(found, torch.nn.functional.gelu(x), rtol=0, atol=1e-13)
 
 
+class Normalised(torch.nn.GroupNorm):
+    def forward(self, input: Tensor) -> Tensor:
+        with real.real_numbers():
+            return super().forward(input)
+
+
+def test_means_of_many_numbers_keep_their_digits_in_onnx(tmp_path):
+    """onnxruntime's own normalisation of 16 000 numbers is off by 3e-6."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    x = 2 + torch.rand(1, 4, 32, 16, 16, generator=torch.Generator().manual_seed(0))
+    layer, path = Normalised(2, 4), tmp_path / "layer.onnx"
+    with torch.no_grad(), warnings.catch_warnings(action="ignore"):
+        expected = torch.nn.functional.group_norm(x.double(), 2, layer.weight.double(), layer.bias.double())
+        torch.onnx.export(layer, (x,), path, input_names=["x"], dynamo=True, verbose=False, external_data=False)
+    found = torch.from_numpy(onnxruntime.InferenceSession(str(path)).run(None, {"x": x.numpy()})[0])
+    for one in (found, layer(x).detach()):
+        torch.testing.assert_close(one.double(), expected, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["linear", "trtino"])  # all models: benchmarks/exports.py
 def test_onnx_gives_the_model_s_answers(name, exported_models, tmp_path, caplog):
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -300,8 +327,6 @@ def test_real_numbers_are_complex_ones():
 
 # -- programs of arrays ----------------------------------------------------------------------------------------
 
-NATURAL = ["tino", "pod-tino", "tdnn", "linear", "polynomial", "flow-tino"]
-
 
 def programs(name: str, exported_models) -> list[tino.Operator]:
     found = []
@@ -321,11 +346,11 @@ def test_the_numpy_runner_gives_the_model_s_answers(name, exported_models, tmp_p
         done = tino.export(model, tmp_path / "model.npz", "numpy")
         assert done.files[1].read_text() == Path(runner.__file__).read_text()
         f, ic = noise(model, 30 if model.longest is None else model.frame.time.n)
-        u, made = model(f, ic)[1].numpy(), runner.Runner(tmp_path / "model.npz")
-        made.start(() if ic is None else ic[1].numpy())
+        u = model(f, ic)[1].numpy()
+        made = runner.Runner(tmp_path / "model.npz", () if ic is None else ic[1].numpy())
         found = np.stack([made.step(one) for one in f[1].numpy()])
         assert found.dtype == u.dtype
-        assert np.allclose(found, u, rtol=0, atol=2e-6 * np.abs(u).max())
+        assert output_difference(model, *map(torch.from_numpy, (found, u))) <= 2e-6
         assert made.about["dt"] == model.frame.time.step
 
 
@@ -336,19 +361,20 @@ def test_the_runner_needs_only_numpy(exported_models, tmp_path):
         "assert not {'torch', 'scipy', 'tino'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, capture_output=True)
-    assert len([line for line in Path(runner.__file__).read_text().splitlines() if line.strip()]) < 60
+    lines = Path(runner.__file__).read_text().split('"""')[2].splitlines()
+    assert len([line for line in lines if line.strip()]) <= 43
 
 
 def test_the_runner_refuses_what_makes_no_sense(exported_models, tmp_path):
     """In one line, and its state stays as it was."""
     model = next(one for one in programs("tino", exported_models) if one.frame.state)
-    tino.export(model, tmp_path / "model.npz", "numpy")
-    m, f, ic = runner.Runner(tmp_path / "model.npz"), *(one[0].numpy() for one in noise(model, 2) if one is not None)
-    with pytest.raises(ValueError, match=r"^this model takes an initial state of 10 numbers: call start\(ic\) first$"):
-        m.step(f[0])
+    tino.export(model, path := tmp_path / "model.npz", "numpy")
+    f, ic = (one[0].numpy() for one in noise(model, 2) if one is not None)
     with pytest.raises(ValueError, match=r"^ic has shape \(0,\), expected \(10,\) without NaN and infinity$"):
-        m.start()
-    m.start(ic)
+        runner.Runner(path)
+    m = runner.Runner(path, ic)
+    with pytest.raises(ValueError, match=r"^ic has shape \(10, 1\), expected \(10,\) without NaN and infinity$"):
+        m.start(ic[:, None])
     m.step(f[0])
     for wrong in (f[0, :9], f[:1], f[0] * np.nan, 1.0):
         with pytest.raises(ValueError, match=r"^f has shape \(.*\), expected \(10,\) without NaN and infinity$"):
@@ -388,7 +414,7 @@ def test_c_gives_the_model_s_answers(name, exported_models, tmp_path):
             pointers = (one.ctypes.data_as(ctypes.c_void_p) for one in (given, answer))
             getattr(code, f"model_{k}_step")(state, *pointers)
             found[i] = answer
-        assert np.allclose(found, u, rtol=0, atol=2e-6 * np.abs(u).max())
+        assert output_difference(model, *map(torch.from_numpy, (found, u))) <= 2e-6
 
 
 def test_what_has_no_program_says_why(exported_models, tmp_path):

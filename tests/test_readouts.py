@@ -19,7 +19,8 @@ from tino.inputs import multisine
 from tino.problems import base
 from tino.problems.oscillators import column, forced_ode
 from tino.readouts.derivatives import ImpulseResponse
-from tino.readouts.readout import Readout, pole_lines
+from tino.readouts.poles import pole_lines
+from tino.readouts.readout import Readout
 from tino.report.figures import png
 from tino.report.readings import draw_frequency, draw_impulse, draw_second
 
@@ -283,6 +284,10 @@ def test_duffing_s_small_vibrations_are_those_of_the_linearised_equation(tmp_pat
     assert torch.allclose(found.response(lines)[:, 0, 0], receptance(lines, 1.0, 1.0), rtol=1e-2)
     small = tino.frequency_response(model, level=1e-3, excited=tino.Excited.of(train), realisations=2, period=240)
     assert torch.allclose(small.values, found.response(small.frequency), rtol=1e-2)
+    for point, u in ((0.0, 0.0), (1.0, 0.6823278)):  # u + u³ = f: about u the stiffness is 1 + 3 u²
+        (pole, *_) = tino.read_out(model, train, point=point).poles
+        assert abs(pole) == pytest.approx(math.sqrt(1 + 3 * u**2), rel=1e-2)
+        assert pole.real == pytest.approx(-0.5, rel=1e-2)
     large = tino.frequency_response(model, level=1.0, excited=tino.Excited.of(train), realisations=4, period=240)
     assert abs(large.values[0, 0, 0]) < 0.9  # a hardening spring yields less to large forces
 
@@ -395,6 +400,7 @@ def test_every_causal_autonomous_model_can_be_read(name, tiny_data):
     found = tino.impulse_response(model, times=40).values[:, 0, 0]
     f = torch.zeros(1, 80, 1, dtype=torch.float64)
     f[0, 40] = 1e-5
+    assert len(tino.read_out(model, train, level=0.1).poles) > 0 or name in ("tino", "tdnn")
     model = model.double()
     moved = (model(f) - model(-f))[0, 40:, 0].detach() / 2e-5
     assert torch.allclose(found, moved, atol=1e-5 * max(1e-3, float(moved.abs().max())))
@@ -411,6 +417,8 @@ def test_what_cannot_be_read_says_why(tiny_data, bent):
         tino.impulse_response(bent, point=[0.0])
     with pytest.raises(tino.TinoError, match="bent does not stay finite about the constant input 5, 0: choose another"):
         tino.impulse_response(bent, point=(5.0, 0.0))
+    with pytest.raises(tino.TinoError, match=r"constant input 0, 0 at the level 9, 9: choose a smaller one"):
+        tino.frequency_response(bent, level=9.0)
     with pytest.raises(tino.TinoError, match="level is 0, 0, expected numbers above 0"):
         tino.frequency_response(bent, level=0.0)
     with pytest.raises(tino.TinoError, match="level has 3 numbers, expected one for each of 2"):

@@ -63,14 +63,22 @@ static void read_past(const {name}_state *s, int n, const real *a, real *y) {{
     add_product(WINDOW * SOURCES, n, s->inputs, a + (size_t)n * (1 + LAGS * STATES), y);
 }}
 
+/* The offset comes last: beside 300 K, sums of small terms would lose digits. */
+static void output(const real *c, real *u) {{
+    memset(u, 0, OUTPUTS * sizeof(real));
+    add_product(STATES, OUTPUTS, c, w_to_output, u);
+    for (int i = 0; i < OUTPUTS; i++) u[i] += w_bias[i];
+}}
+
 void {name}_start({name}_state *s, const real *ic) {{
+    real begin[STATES + NET], centred[INITIAL + 1];
     memset(s, 0, sizeof *s);
     s->first = {starts};
-    for (int i = 0; i < LAGS; i++) {{
-        memcpy(s->states + i * STATES, w_rest, sizeof w_rest);
-        if (INITIAL) add_product(INITIAL, STATES, ic, w_ic_state, s->states + i * STATES);
-    }}
-    if (INITIAL && NET) add_product(INITIAL, NET, ic, w_ic_net, s->held);
+    memcpy(begin, w_rest, sizeof begin);
+    for (int i = 0; i < INITIAL; i++) centred[i] = ic[i] - w_ic_offset[i];
+    if (INITIAL) add_product(INITIAL, STATES + NET, centred, w_ic_start, begin);
+    for (int i = 0; i < LAGS; i++) memcpy(s->states + i * STATES, begin, STATES * sizeof(real));
+    if (NET) memcpy(s->held, begin + STATES, NET * sizeof(real));
 }}
 
 void {name}_step({name}_state *s, const real *f, real *u) {{
@@ -79,10 +87,9 @@ void {name}_step({name}_state *s, const real *f, real *u) {{
     memmove(s->inputs, s->inputs + SOURCES, (size_t)(WINDOW - 1) * SOURCES * sizeof(real));
     memset(now, 0, SOURCES * sizeof(real));
     add_product(INPUTS, SOURCES, f, w_to_input, now);
-    memcpy(u, w_bias, sizeof w_bias);
     if (s->first) {{
         s->first = 0;
-        add_product(STATES, OUTPUTS, s->states + (LAGS - 1) * STATES, w_to_output, u);
+        output(s->states + (LAGS - 1) * STATES, u);
         return;
     }}
 {body}
@@ -90,7 +97,7 @@ void {name}_step({name}_state *s, const real *f, real *u) {{
         memmove(s->states, s->states + STATES, (size_t)(LAGS - 1) * STATES * sizeof(real));
         memcpy(s->states + (LAGS - 1) * STATES, c, sizeof c);
     }}
-    add_product(STATES, OUTPUTS, c, w_to_output, u);
+    output(c, u);
 }}
 """
 
@@ -151,8 +158,8 @@ def sources(name: str, made: Program, about: dict[str, Any]) -> tuple[str, str]:
     widths = [net, *(a[f"gate_{n}"].shape[1] for n in range(made.layers))]
     factors, (terms, degree) = (a["read"].shape[1], a["index"].shape) if "read" in a else (0, (0, 0))
     sizes = {
-        **{"inputs": len(a["to_input"]), "outputs": len(a["bias"]), "initial": len(a["ic_state"]), "lags": made.lags},
-        **{"window_": made.window, "J": len(a["rest"]), "r": a["to_input"].shape[1], "factors": factors},
+        **{"inputs": len(a["to_input"]), "outputs": len(a["bias"]), "initial": len(a["ic_start"]), "lags": made.lags},
+        **{"window_": made.window, "J": len(a["to_output"]), "r": a["to_input"].shape[1], "factors": factors},
         **{"terms": terms, "degree": degree, "width": max(widths), "net": net},
     }
     shared = {"name": name, "guard": name.upper(), "real": "double" if double else "float"}
@@ -174,7 +181,7 @@ def _network(made: Program, double: bool) -> str:
     for n in range(made.layers):
         fan_in, fan_out = made.arrays[f"gate_{n}"].shape
         sizes = {"n": n, "fan_in": fan_in, "fan_out": fan_out}
-        factor, times = (FACTOR.format(**sizes), " * (1 + factor[j])") if factors else ("", "")
+        factor, times = (FACTOR.format(**sizes), " * factor[j]") if factors else ("", "")
         text += LAYER.format(**sizes, factor=factor, times=times, erf="erf" if double else "erff")
     last = BOUNDED if "bound" in made.arrays else LAST
     return text + last.format(fan_in=fan_out, tanh="tanh" if double else "tanhf")

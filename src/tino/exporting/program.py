@@ -5,7 +5,8 @@ With s the last states and w the last inputs z = f P, oldest first, a step is
     c = [1, s, w] L + Σ_q W_q Π_k v_{index_qk} + b tanh(V N(h) / b),    u = c O + o,
     v = [1, s, w] R,    h = [1, s, w] H + (what ic adds)
 
-where each layer of N is gelu(h G + g), with a factor gelu(h G + g) (1 + h F + d). A step of the delay family is V N(h),
+where each layer of N is gelu(h G + g), with a factor gelu(h G + g) (h F + d). Before the first input all past states
+are a, and ic adds b to h: (a, b) = rest + (ic - offset) S. A step of the delay family is V N(h),
 without a bound b, and has no past states; one of a law in coefficients has no network. Terms that a step lacks have no
 arrays.
 """
@@ -70,6 +71,13 @@ def _numpy(arrays: dict[str, Tensor], like: Tensor) -> dict[str, Array]:
     }
 
 
+def _offset(model: Operator) -> Tensor:
+    """Of an initial state, (k,)."""
+    centred = model.centred(numbers(model).new_zeros(1, model.frame.state))
+    assert centred is not None
+    return -centred[0]
+
+
 def _affine(of: Callable[[Tensor], Tensor], k: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """The matrix (k, n) and the constant (n,) of an affine map."""
     constant = of(like.new_zeros(1, k))[0]
@@ -87,28 +95,26 @@ def _of_flow(model: Flow, law: CoefficientLaw | CorrectedLaw) -> Program:
     read, constant = _read(base), int(sizes["constant"])
     order = [*range(1, read.shape[1]), *[0] * constant]  # of the linear terms
 
-    def start(ic: Tensor) -> Tensor:
-        centred = model.centred(ic) if k else None
-        return model.rest(len(ic), centred)[0][:, -1]
+    def start(centred: Tensor) -> Tensor:
+        return model.rest(len(centred), centred if k else None)[0][:, -1]
 
     ic_state, rest = _affine(start, k, own) if k else (own.new_zeros(0, sizes["states"]), start(own.new_zeros(1, 0))[0])
-    to_output, bias = _affine(lambda c: model.with_offset(law.output(c)), sizes["states"], own)
+    to_output, bias = _affine(law.output, sizes["states"], own)
     arrays = {
         "to_input": base.to_input,
         "linear": read[:, order] @ base.weights[: base.linear],
         "to_output": to_output,
-        "bias": bias,
-        "rest": rest,
-        "ic_state": ic_state,
-        "ic_net": own.new_zeros(k, 0),
+        "bias": model.with_offset(bias),
+        "ic_offset": _offset(model),
     }
     if len(base.index):
         arrays |= {"read": read, "index": base.index, "weights": base.weights[base.linear :]}
-    layers = 0
+    layers, width = 0, 0
     if isinstance(law, CorrectedLaw):
-        layers = len(law.gates)
+        layers, width = len(law.gates), len(law.inputs_size)
         arrays |= _corrected(law)
-        arrays["ic_net"] = own.new_zeros(k, arrays["net_read"].shape[1])
+    arrays["rest"] = torch.cat([rest, own.new_zeros(width)])
+    arrays["ic_start"] = torch.cat([ic_state, own.new_zeros(k, width)], 1)
     return Program(law.lags, law.window, layers, True, _numpy(arrays, own))
 
 
@@ -145,7 +151,7 @@ def _corrected(law: CorrectedLaw) -> dict[str, Tensor]:
         assert isinstance(gate, nn.Linear)
         assert isinstance(factor, nn.Linear)
         found |= {f"gate_{n}": gate.weight.T, f"gate_bias_{n}": gate.bias}
-        found |= {f"factor_{n}": factor.weight.T, f"factor_bias_{n}": factor.bias}
+        found |= {f"factor_{n}": factor.weight.T, f"factor_bias_{n}": 1 + factor.bias}
     at_zero = law.network(torch.zeros_like(own))
     ratio = law.left / law.bound  # V and its bias are divided by b
     found |= {"last": law.last.weight.T * ratio, "last_bias": (law.last.bias - at_zero) * ratio}
@@ -163,33 +169,24 @@ def _of_delay(model: Separable, mixer: DelayMixer) -> Program:
     modes = linear[-1].out_features
 
     def output(c: Tensor) -> Tensor:
-        return model.with_offset(model._scaled_up(model.basis.expand((c * model.basis.scale)[:, None])))[:, 0]
+        return model._scaled_up(model.basis.expand((c * model.basis.scale)[:, None]))[:, 0]
 
     to_output, bias = _affine(output, modes, own)
     to_input, _ = _affine(model.sensors, model.frame.input_size, own)
-    held = own.new_zeros(0, mixer.width)
-    constant = mixer.bias
+    held = own.new_zeros(k, mixer.width)
     if model.initial is not None:
-        initial = model.initial
-        held, added = _affine(lambda ic: initial(_centred(model, ic)), k, own)
-        constant = constant + added
+        held, _ = _affine(model.initial, k, own)
     arrays = {
         "to_input": to_input,
-        "net_read": torch.cat([constant[None], weights, unread]),
+        "net_read": torch.cat([mixer.bias[None], weights, unread]),
         "last": linear[-1].weight.T,
         "last_bias": linear[-1].bias,
         "to_output": to_output,
-        "bias": bias,
-        "rest": own.new_zeros(modes),
-        "ic_state": own.new_zeros(k, modes),
-        "ic_net": held,
+        "bias": model.with_offset(bias),
+        "ic_offset": _offset(model),
+        "rest": own.new_zeros(modes + mixer.width),
+        "ic_start": torch.cat([own.new_zeros(k, modes), held], 1),
     }
     for n, layer in enumerate(linear[:-1]):
         arrays |= {f"gate_{n}": layer.weight.T, f"gate_bias_{n}": layer.bias}
     return Program(0, len(mixer.weight) + mixer.first_lag, len(linear) - 1, False, _numpy(arrays, own))
-
-
-def _centred(model: Operator, ic: Tensor) -> Tensor:
-    found = model.centred(ic)
-    assert found is not None
-    return found

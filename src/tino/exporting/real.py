@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from tino.exporting.precise import PRECISE
+
 
 class Pair:
     """a + i b, with the arithmetic and the shapes of a complex tensor."""
@@ -211,43 +213,8 @@ def _irfftn(v: Pair, points: Sequence[int], dim: Sequence[int], norm: str) -> Te
     return (v.real * twice) @ cos.T - (v.imag * twice) @ sin.T
 
 
-# -- the error function --------------------------------------------------------------------------------------
-
-MIDDLE, TERMS = 2.0, 40  # erfcx is smooth in (x - MIDDLE) / (x + MIDDLE), which goes from -1 to 1
-
-
-def _erfcx_terms() -> list[float]:
-    """Chebyshev coefficients of e^{x²} erfc(x), x >= 0."""
-    angle = math.pi * (torch.arange(TERMS, dtype=torch.float64) + 0.5) / TERMS
-    y = torch.cos(angle)
-    values = torch.special.erfcx(MIDDLE * (1 + y) / (1 - y))
-    found = 2 / TERMS * torch.cos(angle * torch.arange(TERMS, dtype=torch.float64)[:, None]) @ values
-    return [float(found[0]) / 2, *found[1:].tolist()]
-
-
-ERFCX = _erfcx_terms()
-
-
-def _erf(x: Tensor) -> Tensor:
-    """erf in float64 by sums and products: onnxruntime has it in float32 alone."""
-    two, one, size = (x.new_tensor(2.0), x.new_tensor(1.0), torch.abs(x))
-    y = (size - x.new_tensor(MIDDLE)) / (size + x.new_tensor(MIDDLE))
-    last = before = torch.zeros_like(x)
-    for term in reversed(ERFCX[1:]):
-        last, before = two * y * last - before + x.new_tensor(term), last
-    erfcx = y * last - before + x.new_tensor(ERFCX[0])
-    return torch.sign(x) * (one - torch.exp(-x * x) * erfcx)
-
-
-def _gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    if x.dtype != torch.float64 or approximate != "none":
-        return torch.nn.functional.gelu(x, approximate=approximate)
-    half, root = x.new_tensor(0.5), x.new_tensor(math.sqrt(0.5))
-    return half * x * (x.new_tensor(1.0) + _erf(root * x))
-
-
-MADE: dict[Any, Callable[..., Any]] = {  # what would give complex tensors, or needs them; and GELU in float64
-    torch.nn.functional.gelu: _gelu,
+MADE: dict[Any, Callable[..., Any]] = {  # what would give complex tensors, or needs them
+    **PRECISE,
     torch.tensor: _tensor,
     torch.complex: Pair,
     torch.view_as_complex: lambda v: Pair(v[..., 0], v[..., 1]),

@@ -176,12 +176,7 @@ class CoefficientLaw(LeastSquaresLaw):
         blocks, *more = self._blocks()
         if more:
             blocks = blocks + (float(self.levels[0]) if level is None else level) * more[0]
-        size = len(blocks) * blocks.shape[1]
-        companion = torch.zeros(size, size, dtype=torch.float64)
-        companion[:, : blocks.shape[1]] = blocks.flatten(0, 1).cpu().double()
-        companion[: size - blocks.shape[1], blocks.shape[1] :] = torch.eye(size - blocks.shape[1], dtype=torch.float64)
-        found = torch.linalg.eigvals(companion)
-        return found[found.abs().argsort(descending=True)]
+        return eigenvalues(blocks.cpu().double())
 
     def damp(self) -> None:
         """With one delay, only the λ above 1 shrink; with more, all of them."""
@@ -251,3 +246,13 @@ def check_terms(states: int, sources: int, degree: int, cross: int) -> None:
     """Refuse more terms than a fit can take, before they are listed."""
     if terms(states, sources, degree, cross) > MOST_TERMS:
         raise TinoError(f"a law of degree {degree} would have more than {MOST_TERMS} terms")
+
+
+def eigenvalues(blocks: Tensor) -> Tensor:
+    """Of the recurrence c_i = Σ_d c_{i-d} A_d, blocks (delays, J, J), the largest first."""
+    size, states = len(blocks) * blocks.shape[1], blocks.shape[1]
+    companion = blocks.new_zeros(size, size)
+    companion[:, :states] = blocks.flatten(0, 1)
+    companion[: size - states, states:] = torch.eye(size - states).to(blocks)
+    found = torch.linalg.eigvals(companion)
+    return found[found.abs().argsort(descending=True)]

@@ -79,7 +79,7 @@ def frequency_response(
         f[i, :, :, place] += waves[i].repeat(1, 3)
     ic = f.new_zeros(inputs * realisations, frame.state) if frame.state else None
     with torch.no_grad():
-        u = ends.check_finite(ends.model.inside(f.flatten(0, 1), ic)[..., list(ends.outputs)])
+        u = ends.check_finite(ends.model.inside(f.flatten(0, 1), ic)[..., list(ends.outputs)], levels)
     before, last = u[:, period : 2 * period], u[:, 2 * period :]
     answer = torch.fft.rfft(last, dim=1)[:, 1 : len(every) + 1].unflatten(0, (inputs, realisations))  # (i, r, w, o)
     found = [_estimate(spectrum[i], answer[i], driven[i]) for i in range(inputs)]

@@ -14,20 +14,18 @@ from tino.data import Dataset, check_dataset
 from tino.errors import TinoError, in_short
 from tino.files import read_sealed, write_sealed
 from tino.folders import READOUT
-from tino.models.flow import Flow
 from tino.models.store import weights_checksum
 from tino.operator import Operator
 from tino.readouts.derivatives import SETTLED, ImpulseResponse, impulse_response, settling
 from tino.readouts.excited import Excited
 from tino.readouts.frequency import FrequencyResponse, frequency_response
+from tino.readouts.poles import RATE, pole_lines, poles
 from tino.readouts.second_order import kernel_at
 from tino.readouts.terminals import terminals
 
 FORMAT = 3
 CELLS = 24  # of a second-order kernel, over the memory
-POLES = 4  # of them in a list
 FIX = "read it out again with 'tino readout'"
-RATE = "rad per unit of t"
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Readout:
     impulse: ImpulseResponse
     frequency: FrequencyResponse
     excited: Excited
-    poles: tuple[complex, ...]  # of a law's linear part, the slowest first
+    poles: tuple[complex, ...]  # of a law in coefficients about the point, the slowest first
     second: Tensor  # h2 of each input with itself, its mean over cells: (cells, cells, outputs, inputs)
     width: int  # of a cell, in lags
 
@@ -110,12 +108,12 @@ class Readout:
         excited = Excited.from_record(record["excited"])
         if not len(excited.rms) == len(point) == len(level) == len(inputs):
             raise ValueError("its inputs differ in number")
-        poles = tuple(complex(float(real), float(imag)) for real, imag in record["poles"])
+        rates = tuple(complex(float(real), float(imag)) for real, imag in record["poles"])
         bent, width = record["second"], int(record["second"]["width"])
         second = _numbers(bent["values"], (len(bent["values"]), *pairs))
         if width < 1 or not len(second):
             raise ValueError(f"its second order has {len(second)} cells of {width} lags")
-        return Readout(str(record["model"]), impulse, frequency, excited, poles, second, width)
+        return Readout(str(record["model"]), impulse, frequency, excited, rates, second, width)
 
     def save(self, folder: Path) -> None:
         about = {"format": FORMAT, "weights_sha256": weights_checksum(folder)}
@@ -142,13 +140,11 @@ def read_out(
     model.check_data(train)
     excited = Excited.of(train)
     frequency = frequency_response(model, level=level, excited=excited, seed=seed, **at)
-    found = model.law.poles(model.frame.time.step).tolist() if isinstance(model, Flow) else []
-    poles = tuple(one for one in found if math.isfinite(one.real) and math.isfinite(one.imag))
     ends = terminals(model, **at)
     longest = float(torch.where(impulse.memory.isfinite(), impulse.memory / impulse.step, len(impulse.values)).amax())
     width, settle = max(1, math.ceil(longest / CELLS)), settling(ends)[0]
     second = torch.stack([kernel_at(ends, place, settle, CELLS, width) for place in ends.inputs], -1)
-    return Readout(model.frame.model, impulse, frequency, excited, poles, second, width)
+    return Readout(model.frame.model, impulse, frequency, excited, poles(ends, settle), second, width)
 
 
 def read_readout(folder: Path) -> Readout | None:
@@ -169,18 +165,6 @@ def bands_text(excited: Excited, channel: int) -> str:
     if not excited.bands(channel):
         return "none, it never varied"
     return f"{', '.join(f'{low:.3g} to {high:.3g}' for low, high in excited.bands(channel))} {RATE}"
-
-
-def pole_lines(poles: Sequence[complex]) -> list[str]:
-    """The slowest poles: a pair as its natural frequency and damping ratio, a real one as its time constant."""
-    lines = []
-    for pole in [one for one in poles if one.imag >= 0][:POLES]:
-        size = abs(pole)
-        if pole.imag > 1e-9 * size:
-            lines.append(f"natural frequency {size:.4g} {RATE}, damping ratio {-pole.real / size:.3g}")
-        elif size:
-            lines.append(f"time constant {-1 / pole.real:.4g}")
-    return lines
 
 
 def _per(output: Channel, given: Channel) -> str:

@@ -42,10 +42,12 @@ class Terminals:
         ic = f.new_zeros(len(f), self.frame.state) if self.frame.state else None
         return self.model.by_steps(f, ic)[..., list(self.outputs)]
 
-    def check_finite(self, values: Tensor) -> Tensor:
+    def check_finite(self, values: Tensor, level: Sequence[float] = ()) -> Tensor:
+        """An error if they are not, which names the level of the multisines if there are any."""
         if not bool(torch.isfinite(values).all()):
-            held = ", ".join(f"{value:g}" for value in self.point)
-            raise TinoError(f"{self.frame.model} does not stay finite about the constant input {held}: choose another")
+            held, size = (", ".join(f"{value:g}" for value in some) for some in (self.point, level))
+            fix = f" at the level {size}: choose a smaller one" if level else ": choose another"
+            raise TinoError(f"{self.frame.model} does not stay finite about the constant input {held}{fix}")
         return values
 
 
