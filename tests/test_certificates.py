@@ -726,6 +726,19 @@ def test_how_far_outputs_move_is_asked_only_where_it_counts():
     assert asked[-1] == 1e-3
 
 
+def test_a_slow_model_is_kicked_less_often(small_data, monkeypatch):
+    """Every kick more would take its time; those that remain are spread over all cuts and sizes."""
+    train, test = small_data("duffing")
+    model = tino.build("tino", train)
+    whole = tino.certify(model, test, show_progress=False)
+    monkeypatch.setattr(probes, "SLOW", 0.0)
+    monkeypatch.setattr(probes, "PATIENCE", 0.0)
+    found = tino.certify(model, test, show_progress=False)
+    assert found.time_invariant
+    assert found.kicks == probes.FIRST_CUTS + probes.FEWEST < whole.kicks
+    assert len(found.sizes) >= 3
+
+
 class SteepConvolution(nn.Module):
     """Causal, by FFT: rounding reaches every time, and the read-out magnifies it where the response is large."""
 

@@ -22,6 +22,7 @@ one without an effect to compare it with, is given relative to U if U > effect.
 """
 
 import inspect
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,6 +39,7 @@ from tino.subjects import SAMPLES, Found, Subject, Worst
 SIZES = (1.0, 1e-4, 1e-2, 10.0, 100.0)  # of inputs and kicks, relative to the largest input of each channel
 FIRST_CUTS = 8  # at size 1: an operator that leaks there is kicked no further
 WORK = 4 * BATCH_NUMBERS  # numbers in all kicked records together, at most
+SLOW, PATIENCE, FEWEST = 1.0, 30.0, 16  # seconds of the probes; of all kicks, when so many are done
 CALMER = 20  # times that noise at which an operator overflows is divided by 4
 STATES = ("as given", "zero", "10 times", "random")
 
@@ -77,9 +79,10 @@ def takes_a_state(model: nn.Module) -> bool:
 
 def examine(subject: Subject, steps: bool) -> Found:
     """All runs. One that leaks at size 1 is measured no further: other sizes could not change the verdict."""
-    found = Found()
+    found, begun = Found(), time.perf_counter()
     silent = torch.zeros_like(subject.f if subject.ic is not None else subject.f[:1])
     u, silence = {1.0: _calmed(subject, found)}, subject(silent, subject.ic)
+    subject.slow = time.perf_counter() - begun > SLOW
     if not bool(torch.isfinite(u[1.0]).all() and torch.isfinite(silence).all()):
         raise _not_finite(subject)
     subject.usual = torch.maximum(subject.largest_of(u[1.0]).amax(0), subject.largest_of(silence).amax(0))
@@ -89,7 +92,8 @@ def examine(subject: Subject, steps: bool) -> Found:
     cuts = spread(FIRST_CUTS, subject.f.shape[1] - 1, subject)
     _kick(subject, [Kick(c, k % len(subject.f), 1.0, "added") for k, c in enumerate(cuts)], u, found)
     if found.leak.holds:
-        subject.together = at_once(subject.f.shape[1], max(u[1.0].shape[2], subject.f.shape[2]))
+        if not subject.slow:
+            subject.together = at_once(subject.f.shape[1], max(u[1.0].shape[2], subject.f.shape[2]))
         other = torch.cat([size * subject.f for size in SIZES[1:]])
         answers = subject(other, None if subject.ic is None else subject.ic.repeat(len(SIZES) - 1, 1))
         for size, answer in zip(SIZES[1:], answers.split(len(subject.f)), strict=True):
@@ -146,9 +150,14 @@ def _plan(subject: Subject, sizes: Sequence[float], rows: int) -> list[Kick]:
 
 
 def _kick(subject: Subject, kicks: list[Kick], u: dict[float, Tensor], found: Found) -> None:
-    """The largest change before the kick, relative to the largest at any time."""
-    times, number = torch.arange(subject.f.shape[1]), subject.f.new_tensor
+    """The largest change before the kick, relative to the largest at any time; of a slow model, fewer kicks."""
+    times, number, begun = torch.arange(subject.f.shape[1]), subject.f.new_tensor, time.perf_counter()
+    if subject.slow:  # what is done in time is spread over all cuts, sizes and forms
+        kicks = [kicks[k] for k in torch.randperm(len(kicks), generator=subject.generator).tolist()]
     for start in range(0, len(kicks), subject.together):
+        if subject.slow and start >= FEWEST and time.perf_counter() - begun > PATIENCE:
+            subject.advance((len(kicks) - start) / len(kicks))
+            break
         now = kicks[start : start + subject.together]
         rows, cuts = torch.tensor([kick.probe for kick in now]), torch.tensor([kick.cut for kick in now])
         later = (times > cuts[:, None])[..., None]  # (b, t, 1)

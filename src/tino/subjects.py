@@ -87,6 +87,7 @@ class Subject:
     at: torch.device
     advance: Callable[..., None]
     together: int = 2 * SAMPLES  # records in one call
+    slow: bool = False
     usual: Tensor = field(default_factory=lambda: torch.ones(()))  # the largest |u| of each channel at size 1, (c,)
     effect: dict[float, Tensor] = field(default_factory=dict)  # of the input on each channel, by size
 
