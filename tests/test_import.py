@@ -307,7 +307,7 @@ def test_the_last_part_of_one_record_is_for_the_test(place):
     np.savetxt("long.csv", rows, "%.17g", ",", header="t,f,u", comments="")
     train, test, _ = tino.import_records("long.csv", options=ImportOptions(test_share=0.25))
     assert train.time.n == 450
-    before = memory_length(train)
+    before = memory_length(train, 450, 1e-12)
     assert test.burn_in == before > 0
     assert np.array_equal(test.f[0, :, 0].numpy(), rows[450 - before :, 1])
     assert np.array_equal(test.rows(test.u)[:, 0].numpy(), rows[450:, 2])

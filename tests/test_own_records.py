@@ -124,7 +124,8 @@ def test_the_burn_in_does_not_depend_on_what_is_held_out():
     data = dataset(f, oscillator(f), 0)
     spoilt = tino.Dataset(data.f, data.u.clone(), *_rest(data))
     spoilt.u[:, 600:] = torch.randn(1, 200, 1, dtype=data.u.dtype).cumsum(1)
-    assert hold_out(data)[1].burn_in == hold_out(spoilt)[1].burn_in == memory_length(hold_out(data)[0])
+    assert hold_out(data)[1].burn_in == hold_out(spoilt)[1].burn_in
+    assert hold_out(data)[1].burn_in == memory_length(hold_out(data)[0], 600, 1e-12)
 
 
 def light(n: int, seed: int = 0, skip: int = 0) -> tino.Dataset:
@@ -137,13 +138,26 @@ def light(n: int, seed: int = 0, skip: int = 0) -> tino.Dataset:
 
 
 def test_the_burn_in_of_a_lightly_damped_system_is_its_whole_memory():
-    train, test = split_records(light(4000), None, None, 0)
-    assert test.burn_in == pytest.approx(math.log(1e4) / (0.02 * 2 * math.pi / 20), rel=0.05)  # 1466
+    train, test = split_records(light(8000), None, None, 0)
+    assert memory_length(train, 6400) == pytest.approx(math.log(1e4) / (0.02 * 2 * math.pi / 20), rel=0.05)  # 1466
+    assert test.burn_in == pytest.approx(3 * 1466, rel=0.05)  # 1e-12 of the energy
     model = tino.build("linear", train)
     tino.fit(model, train, show_progress=False)
-    assert tino.evaluate(model, test).fit > 98  # 1e-4 of the energy is left: 1 % of the size
-    _, held = hold_out(light(4000))
+    assert tino.evaluate(model, test).fit > 99.99  # what is left of the start does not hide a good model
+    _, held = hold_out(light(8000))
     assert held.burn_in == pytest.approx(test.burn_in, rel=0.05)
+
+
+def test_an_unknown_start_does_not_hide_the_errors_of_a_good_model():
+    """u_i = 1.9 u_{i-1} - 0.95 u_{i-2} - 0.01 u_{i-1}³ + f_i / 10: one record, which polynomial follows closely."""
+    f = noise(1, 1200)
+    u = torch.zeros_like(f)
+    for i in range(2, 1200):
+        u[:, i] = 1.9 * u[:, i - 1] - 0.95 * u[:, i - 2] - 0.01 * u[:, i - 1] ** 3 + 0.1 * f[:, i]
+    part, held = hold_out(dataset(f, u, 0))
+    model = tino.build("polynomial", part)
+    tino.fit(model, part, show_progress=False)
+    assert tino.evaluate(model, held).nrmse < 1e-4  # a memory of all but 1e-4 of the energy leaves 0.17
 
 
 def test_a_memory_longer_than_the_training_is_noted():
@@ -169,6 +183,7 @@ def test_the_memory_of_a_decay():
     for i in range(1, 3000):
         u[:, i] = 0.9 * u[:, i - 1] + f[:, i]
     assert abs(memory_length(dataset(f, u, 0)) - math.log(1e-4) / math.log(0.81)) <= 2
+    assert abs(memory_length(dataset(f, u, 0), 1000, 1e-12) - math.log(1e-12) / math.log(0.81)) <= 2
     assert memory_length(dataset(f[:, :40], u[:, :40], 0)) == 10  # a quarter of the record at most
 
 

@@ -17,11 +17,8 @@ LONG = 2000  # times: longer records are cut into windows
 FEW = 3  # fewer records: the last part of the time is held out
 PART = 4  # one part in so many
 DELAYS, MODES, ROWS = 30, 3, 50_000  # of the linear model that tells the length of the memory
-RIDGE, LEFT, LONGEST = (
-    1e-10,
-    1e-4,
-    20_000,
-)  # what is left of the energy after the memory's end; steps that are looked at
+RIDGE, LONGEST = 1e-10, 20_000  # steps that are looked at
+LEFT, NOTHING = 1e-4, 1e-12  # of the energy after the memory's end: where a longer one costs data, where it costs none
 
 
 def hold_out(data: Dataset, one_in: int = ONE_IN, most: int = MOST) -> tuple[Dataset, Dataset]:
@@ -50,16 +47,17 @@ def in_two(data: Dataset, cuts: list[int], before: int | None = None) -> tuple[D
     """The times of each record before its cut, and those from it on.
 
     The latter start from states that are not known, so ``before`` times more are their burn-in: as many as the memory
-    of the former is long, if left out, but not more than there are.
+    of the former is long, if left out, but not more than there are. They were seen before, so they cost no data, and
+    the memory is taken to its very end: what is left of the start must not hide the errors of a good model.
     """
     first = _stretches(data, [0] * len(cuts), cuts, data.burn_in)
-    before = memory_length(first, first.shortest) if before is None else min(before, first.shortest)
+    before = memory_length(first, first.shortest, NOTHING) if before is None else min(before, first.shortest)
     return first, _stretches(data, [cut - before for cut in cuts], ends(data), before)
 
 
 def warn_of_memory(first: Dataset, last: Dataset) -> str:
     """A sentence if the system may remember more than there is before the cut; otherwise nothing."""
-    if last.burn_in < first.shortest:
+    if last.burn_in < first.shortest or memory_length(first, first.shortest) < first.shortest:
         return ""
     told = f"the system may remember more than the {last.burn_in} times before the test, so an unknown start is scored"
     return f"{told}: score flows from a measured start (tino evaluate --start measured)"
@@ -112,8 +110,8 @@ def windows(data: Dataset, length: int) -> Dataset:
     return replace(data, f=f, u=u, time=time, ic=None, lengths=None)
 
 
-def memory_length(data: Dataset, most: int | None = None) -> int:
-    """How many time steps the system remembers: where the impulse response of a linear model of it has died away.
+def memory_length(data: Dataset, most: int | None = None, left: float = LEFT) -> int:
+    """How many time steps the system remembers: where but ``left`` of its impulse response's energy has died away.
 
     The model is x_i = Σ_d A_d x_{i-d} + Σ_d B_d g_{i-d}, x and g the first coefficients of the outputs and the inputs.
     A quarter of the shortest record at most, or ``most``.
@@ -134,7 +132,7 @@ def memory_length(data: Dataset, most: int | None = None) -> int:
     j, m = past.shape[1], drive.shape[1]
     a, b = weights[: j * p].view(j, p, j), weights[j * p :].view(m, p + 1, j)
     most = quarter if most is None else most
-    return _dies_away(a, b, most, min(max(4 * quarter, 2 * most), LONGEST))
+    return _dies_away(a, b, most, min(max(4 * quarter, 2 * most), LONGEST), left)
 
 
 def _coefficients(rows: Tensor, values: Tensor) -> Tensor:
@@ -144,8 +142,8 @@ def _coefficients(rows: Tensor, values: Tensor) -> Tensor:
     return values @ pod(some, False).modes[:MODES].T.to(values)
 
 
-def _dies_away(a: Tensor, b: Tensor, most: int, steps: int) -> int:
-    """Steps until the impulse response of A (j, p, j) and B (m, p + 1, j) has all but LEFT of its energy behind it."""
+def _dies_away(a: Tensor, b: Tensor, most: int, steps: int, left: float) -> int:
+    """Steps until the impulse response of A (j, p, j) and B (m, p + 1, j) has but ``left`` of its energy to come."""
     (m, q, j), answers = b.shape, []
     past = b.new_zeros(m, a.shape[1], j)  # the latest first
     for i in range(steps):
@@ -154,5 +152,5 @@ def _dies_away(a: Tensor, b: Tensor, most: int, steps: int) -> int:
         answers.append(x.square().sum())
         if not bool(torch.isfinite(answers[-1])):
             return most
-    energy = torch.stack(answers).cumsum(0)
-    return min(most, 1 + int((energy < (1 - LEFT) * energy[-1]).sum()))
+    to_come = torch.stack(answers).flip(0).cumsum(0).flip(0)  # from the end, so that small tails keep their digits
+    return min(most, max(1, int((to_come > left * to_come[0]).sum())))
