@@ -46,7 +46,7 @@ types: $(VENV)/.dev
 	$(BIN)/basedpyright
 
 tests: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 verify: $(VENV)/.dev
 	$(BIN)/python -m pytest benchmarks/test_committed.py
