@@ -1,0 +1,111 @@
+"""Mistakes in files that ``tino import`` must not accept, and must name so that they can be mended."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tino
+from tino import ImportOptions
+from tino.cli import run
+
+N = 400
+
+
+@pytest.fixture
+def rows(tmp_path, monkeypatch) -> np.ndarray:
+    """Time, input and output of a first-order system."""
+    monkeypatch.chdir(tmp_path)
+    f = np.random.default_rng(0).normal(size=N)
+    u = np.zeros(N)
+    for i in range(1, N):
+        u[i] = 0.8 * u[i - 1] + f[i]
+    return np.stack([0.01 * np.arange(N), f, u], 1)
+
+
+def write(rows: np.ndarray, name: str = "a.csv", head: str = "time [s],force [N],path [mm]") -> str:
+    text = "\n".join(",".join("" if np.isnan(v) else f"{v:.9g}" for v in row) for row in rows)
+    Path(name).write_text(f"{head}\n{text}\n")
+    return name
+
+
+def with_cells(rows: np.ndarray, cells: dict[int, str], decimal: str = ",") -> str:
+    """A table with semicolons, in which the force is a whole number, or what is given for its row."""
+    lines = [[f"{t:.2f}", cells.get(i, str(round(100 * f))), f"{u:.4f}"] for i, (t, f, u) in enumerate(rows)]
+    lines = [[t.replace(".", decimal), f, u.replace(".", decimal)] for t, f, u in lines]
+    Path("a.csv").write_text("\n".join(map(";".join, [["Zeit", "Kraft", "Weg"], *lines])))
+    return "a.csv"
+
+
+def taken(files, *asked, test=(), **options):
+    return tino.import_records(files, *(asked or ("force", "path")), test=test, options=ImportOptions(**options))
+
+
+def refused(files, said: str, *asked, **options) -> None:
+    with pytest.raises(tino.TinoError) as caught:
+        taken(files, *asked, **options)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def printed(capsys, *arguments: str) -> str:
+    """The error of a command."""
+    assert run(list(arguments)) == 1
+    return capsys.readouterr().err.removeprefix("tino: ").strip()
+
+
+# -- decimal signs -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", [0, 5, 300])
+@pytest.mark.parametrize(("cell", "meant"), [("1.094", "1094 or 1,094"), ("-12.345,5", "-12345,5"), ("0.5", "0,5")])
+def test_a_point_among_decimal_commas_is_no_decimal_sign(row, cell, meant, rows):
+    """1.094 was read as a little more than one, or the error named another column."""
+    told = f"a.csv, line {row + 2}, column 'Kraft': '{cell}' has a point, but the decimal sign of this file is a comma"
+    refused(with_cells(rows, {row: cell}), f"{told}: write {meant}", "Kraft", "Weg", time="Zeit")
+
+
+def test_a_column_of_thousands_is_not_taken_for_decimals_or_text(rows):
+    cells = {i: f"{1000 + i:,}".replace(",", ".") for i in range(N)}
+    refused(with_cells(rows, cells), "a.csv, line 2, column 'Kraft': '1.000' has a point", "Kraft", "Weg")
+
+
+def test_a_comma_among_decimal_points_is_an_error_too(rows):
+    told = "a.csv, line 302, column 'Kraft': '1,094' has a comma, but the decimal sign of this file is a point"
+    refused(with_cells(rows, {300: "1,094"}, "."), f"{told}: write 1094 or 1.094", "Kraft", "Weg")
+
+
+def test_decimal_commas_that_begin_late(rows):
+    rows[:60] = np.round(rows[:60] * 0)
+    rows[:, 0] = np.arange(N)
+    lines = [f"{t:g};{f:g};{u:g}".replace(".", ",") for t, f, u in rows]
+    Path("a.csv").write_text("\n".join(["t;f;u", *lines]))
+    assert float(taken("a.csv", "f", "u")[0].f[0, 70, 0]) == pytest.approx(rows[70, 1], rel=1e-5)
+
+
+# -- missing values ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("empty", [",,", '"","",""', ",,,"])
+def test_rows_without_a_value_at_the_end_are_left_out(empty, rows):
+    path = Path(write(rows))
+    path.write_text(path.read_text() + f"{empty}\n{empty}\n")
+    _, _, summary = taken("a.csv")
+    assert summary.times == (N, N)
+    assert summary.repaired == (f"a.csv: 2 rows without a value at the end left out, the first is line {N + 2}",)
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def test_a_line_that_was_cut_off(rows):
+    text = Path(write(rows)).read_text().splitlines()
+    text[200] = text[200].rpartition(",")[0]
+    Path("a.csv").write_text("\n".join(text[:201]))
+    told = "a.csv, line 201: 2 cells, expected 3 as in the lines before"
+    refused("a.csv", f"{told}: the file seems to be cut off here, copy it again, or delete its last line")
+    Path("a.csv").write_text("\n".join(text))
+    with pytest.raises(tino.TinoError, match=r"2 cells, expected 3 as in the lines before$"):
+        taken("a.csv")
+    Path("a.csv").write_text("\n".join([*text[:200], "7"]))
+    refused("a.csv", "a.csv, line 201: 1 cell, expected 3")
