@@ -86,6 +86,20 @@ def test_decimal_commas_that_begin_late(rows):
 # -- missing values ------------------------------------------------------------------------------------------
 
 
+def test_what_was_filled_and_where_it_was_cut_are_two_notes(rows):
+    rows[90, 2] = np.nan
+    rows[200:210, 1] = np.nan
+    filled, cut = taken(write(rows), fill=True, cut=True)[2].repaired
+    assert filled == "a.csv: 1 row with missing values interpolated, the first at a.csv, line 92 (time 0.9)"
+    assert cut == "a.csv was cut at 10 rows with missing values, the first at a.csv, line 202 (time 2)"
+    with pytest.warns(tino.TinoWarning) as told:
+        tino.from_arrays(rows[:, 1], rows[:, 2], dt=0.01, fill=True, cut=True)
+    assert [str(one.message) for one in told] == [
+        "the dataset: 1 row with missing values interpolated, the first at the dataset, row 91",
+        "the dataset was cut at 10 rows with missing values, the first at the dataset, row 201",
+    ]
+
+
 @pytest.mark.parametrize("empty", [",,", '"","",""', ",,,"])
 def test_rows_without_a_value_at_the_end_are_left_out(empty, rows):
     path = Path(write(rows))
@@ -93,6 +107,29 @@ def test_rows_without_a_value_at_the_end_are_left_out(empty, rows):
     _, _, summary = taken("a.csv")
     assert summary.times == (N, N)
     assert summary.repaired == (f"a.csv: 2 rows without a value at the end left out, the first is line {N + 2}",)
+
+
+def test_a_row_without_a_value_in_the_middle(rows):
+    rows[300] = np.nan
+    told = "a.csv, line 302: the time is missing: leave the row out, or repair it with cut or drop"
+    refused(write(rows), told)
+    refused("a.csv", told, fill=True)
+    _, _, summary = taken("a.csv", cut=True)
+    assert summary.records == 2
+    assert summary.repaired == ("a.csv was cut at 1 row with missing values, the first at a.csv, line 302",)
+    write(rows[:200] * [1, 2, 2], "b.csv")
+    _, _, summary = taken(["a.csv", "b.csv"], drop=True)
+    assert summary.repaired == ("a.csv was left out: 1 row with missing values, the first at a.csv, line 302",)
+
+
+def test_the_only_record_cannot_be_dropped(rows):
+    rows[90, 2] = np.nan
+    told = "a.csv: drop leaves out the only record, which has missing values: use fill or cut instead"
+    refused(write(rows), told, drop=True)
+    files = ["a.csv", write(rows * [1, 2, 2], "b.csv")]
+    refused(files, "a.csv: drop leaves out all 2 records, which have missing", drop=True)
+    rows[:, 1] = np.nan
+    refused(write(rows), "a.csv: every row has a missing value, at least 8 are needed", cut=True)
 
 
 # -- files ---------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class Record:
 
     def at(self, row: int) -> str:
         """A place for a message: the file, the line and the time."""
-        time = "" if self.t is None else f" (time {self.t[row]:.6g})"
+        time = "" if self.t is None or not np.isfinite(self.t[row]) else f" (time {self.t[row]:.6g})"
         return f"{self.where}, {self.content.place(int(self.rows[row]))}{time}"
 
     def part(self, rows: slice | np.ndarray) -> "Record":
