@@ -374,7 +374,7 @@ def test_columns_that_are_not_there_or_not_clear(rows):
     write(rows, "b.csv", head="time,force [kN],path (mm)")
     refused(
         ["a.csv", "b.csv"],
-        "the files differ in their inputs: a.csv: force [N] on Point(); b.csv: force [kN]",
+        "'force' is in N in a.csv, in kN in b.csv: convert it",
         "force",
         "path",
     )

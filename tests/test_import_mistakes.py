@@ -83,6 +83,53 @@ def test_decimal_commas_that_begin_late(rows):
     assert float(taken("a.csv", "f", "u")[0].f[0, 70, 0]) == pytest.approx(rows[70, 1], rel=1e-5)
 
 
+# -- units and steps -----------------------------------------------------------------------------------------
+
+
+def test_files_in_different_units_of_time(rows):
+    write(rows)
+    write(rows[::-1] * [-1, 1, 1] + [3.99, 0, 0], "b.csv", "time [ms],force [N],path [mm]")
+    told = "the times are in s in a.csv, in ms in b.csv: convert them, or if a label is wrong give units = 'time=s'"
+    refused(["a.csv", "b.csv"], told)
+    refused(["a.csv"], told, test=["b.csv"])
+    assert taken(["a.csv", "b.csv"], units=("time=s",))[2].time_unit == "s"
+    write(1e3 * rows, "c.csv", "time [ms],force [N],path [mm]")
+    refused(["a.csv", "c.csv"], "the times are in s in a.csv, in ms in c.csv")
+    write(rows * [1, 2, 2], "d.csv", "time [seconds],force [N],path [mm]")
+    write(rows * [1, 3, 3], "e.csv", "time,force [N],path [mm]")
+    assert taken(["a.csv", "d.csv", "e.csv"])[2].time_unit == "s"
+
+
+def test_steps_that_look_like_another_unit(rows):
+    write(rows, head="time,force,path")
+    write(rows * [1000, 1, 1], "b.csv", "time,force,path")
+    for resample in (False, True):
+        told = "the time step is 0.01 in a.csv, 10 in b.csv: milliseconds and seconds? convert the times of one"
+        refused(["a.csv", "b.csv"], told, resample=resample)
+    refused(["a.csv"], "10 in b.csv: milliseconds and seconds? convert", test=["b.csv"])
+
+
+def test_channels_in_different_units_and_on_different_points(rows):
+    write(rows)
+    write(rows, "b.csv", "time [s],force [kN],path [mm]")
+    told = "'force' is in N in a.csv, in kN in b.csv: convert it, or if a label is wrong give units = 'force=N'"
+    refused(["a.csv", "b.csv"], told)
+    write(rows, "b.csv", "time [s],force,path [mm]")
+    refused(["a.csv", "b.csv"], "'force' is in N in a.csv, without a unit in b.csv")
+    for name, count, size in (("a.npz", 5, 4.0), ("b.npz", 6, 5.0), ("c.npz", 5, 1.0)):
+        u = np.random.default_rng(count).normal(size=(3, N, count))
+        x = np.linspace(0, size, count)
+        np.savez(name, f=np.ones((3, N)), u=u, t=rows[:, 0], x=x)
+    for name, said in (("b.npz", "6 points on [0, 5] in b.npz"), ("c.npz", "5 points on [0, 1] in c.npz")):
+        refused(["a.npz", name], f"the outputs are 5 points on [0, 4] in a.npz, {said}: interpo", "f", "u", points="x")
+    np.savez("c.npz", f=np.ones((3, N)), u=u, t=rows[:, 0], x=np.array([0, 1, 2, 3, 9.0]))
+    np.savez("d.npz", f=np.ones((3, N)), u=u, t=rows[:, 0], x=np.array([0, 1, 2, 4, 9.0]))
+    refused(["c.npz", "d.npz"], "the outputs lie at other points in d.npz than in c.npz", "f", "u", points="x")
+    write(rows, "p.csv", "t,T1,u")
+    write(rows, "q.csv", "t,T2,u")
+    refused(["p.csv", "q.csv"], "the inputs of p.csv are T1, those of q.csv are T2: give both the same", "T*", "u")
+
+
 # -- missing values ------------------------------------------------------------------------------------------
 
 
@@ -133,6 +180,20 @@ def test_the_only_record_cannot_be_dropped(rows):
 
 
 # -- files ---------------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_given_once(rows):
+    write(rows)
+    write(rows * [1, 2, 2], "b.csv")
+    refused(["a.csv", "b.csv"], "a.csv is given for training and for the test: choose one", test=["a.csv"])
+    Path("link.csv").symlink_to("a.csv")
+    refused(["a.csv", "b.csv"], "link.csv is given for training and for the test", test=["link.csv"])
+    refused(["a.csv", "b.csv", "./a.csv"], "a.csv is given twice: leave one out")
+    refused(["a.csv"], "b.csv is given twice: leave one out", test=["b.csv", "b.csv"])
+    Path("copy.csv").write_bytes(Path("a.csv").read_bytes())
+    told = "copy.csv, for the test, is a copy of a.csv, for training: leave one out"
+    refused(["a.csv", "b.csv"], told, test=["copy.csv"])
+    assert taken(["a.csv"], test=["b.csv"])[2].records == 2
 
 
 def test_a_line_that_was_cut_off(rows):

@@ -12,12 +12,12 @@ from tino.channels import Channels
 from tino.data import Dataset
 from tino.errors import TinoError, in_short, nearest
 from tino.frame import Frame
-from tino.grids import Grid, Interval
+from tino.grids import Grid, Interval, grid_words
 from tino.importing.choice import Chosen, asked, candidates, has_arrays, of_content, of_dataset
 from tino.importing.content import Content, base_name
 from tino.importing.options import ImportOptions
 from tino.importing.plain import is_own, kind_of, open_file
-from tino.importing.reading import grid_words, time_unit
+from tino.importing.reading import time_unit
 from tino.importing.records import NOTHING, Record, Side
 from tino.sources import read_arrays
 from tino.storage import load_dataset

@@ -181,15 +181,25 @@ def _one_step(records: list[Record], options: ImportOptions) -> float:
     if options.dt is not None:
         factor = usual / options.dt
         told = f"dt is {options.dt:g}, but the times in {timed[middle].where} step by {usual:.6g}"
-        ms = ": milliseconds and seconds?" if 900 < max(factor, 1 / factor) < 1100 else ""
-        raise TinoError(f"{told}, {factor:.4g} times as much{ms or ':'} leave dt out, or give dt = {usual:.6g}")
-    if options.resample:
-        return neat(usual)
+        ms = " milliseconds and seconds?" if like_milliseconds(factor) else ""
+        raise TinoError(f"{told}, {factor:.4g} times as much:{ms} leave dt out, or give dt = {usual:.6g}")
     far = int(np.argmax(np.abs(found - usual) - slack))
+    if options.resample and not like_milliseconds(float(found[far]) / usual):
+        return neat(usual)
     if abs(found[far] - usual) > slack[far] + _slack(timed[middle]):
         told = f"the time step is {found[far]:.6g} in {timed[far].where}, {usual:.6g} in {timed[middle].where}"
-        raise TinoError(f"{told}: use resample, or import them apart")
+        raise TinoError(f"{told}: {steps_fix(float(found[far]) / usual, 'use resample, or import them apart')}")
     return neat(float(np.average(found, weights=[len(record) - 1 for record in timed])))
+
+
+def like_milliseconds(factor: float) -> bool:
+    """Whether steps of which one is so many times the other seem to be in milliseconds and seconds."""
+    return 900 < max(factor, 1 / factor) < 1100
+
+
+def steps_fix(factor: float, otherwise: str) -> str:
+    """What to do about records with such steps."""
+    return "milliseconds and seconds? convert the times of one" if like_milliseconds(factor) else otherwise
 
 
 def _slack(record: Record) -> float:
