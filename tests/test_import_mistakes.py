@@ -1,5 +1,6 @@
 """Mistakes in files that ``tino import`` must not accept, and must name so that they can be mended."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -196,6 +197,27 @@ def test_a_file_is_given_once(rows):
     assert taken(["a.csv"], test=["b.csv"])[2].records == 2
 
 
+def test_an_excel_workbook_is_told_what_it_is(rows, capsys):
+    with zipfile.ZipFile("book.xlsx", "w") as book:
+        for name in ("[Content_Types].xml", "xl/workbook.xml", "xl/worksheets/sheet1.xml"):
+            book.writestr(name, "<x/>")
+    refused("book.xlsx", "book.xlsx is an Excel workbook: save its sheet as CSV, and import that")
+    told = "book.xlsx is an Excel workbook: read it with tino import"
+    assert printed(capsys, "train", "book.xlsx", "tino").startswith(told)
+    np.savez("own.npz", **{"xl/f": rows[:, 1], "u": rows[:, 2], "t": rows[:, 0]})
+    assert taken("own.npz", "xl/f", "u")[2].records == 1
+
+
+def test_arrays_with_other_numbers_of_times(rows, capsys):
+    t, f, u = rows.T
+    for name, own in (("a.npz", u[:90]), ("b.npz", u[:90, None])):
+        np.savez(name, f=f, u=own, t=t)
+        assert printed(capsys, "diagnose", name) == f"{name}: u has 90 times, t has {N}"
+    np.savez("c.npz", f=f[:90], u=u[:90], t=t)
+    assert printed(capsys, "diagnose", "c.npz") == f"c.npz: f has 90 times, t has {N}"
+    refused("a.npz", f"a.npz: 'u' has 90 times, 't' has {N}", "f", "u")
+
+
 def test_a_line_that_was_cut_off(rows):
     text = Path(write(rows)).read_text().splitlines()
     text[200] = text[200].rpartition(",")[0]
@@ -207,3 +229,51 @@ def test_a_line_that_was_cut_off(rows):
         taken("a.csv")
     Path("a.csv").write_text("\n".join([*text[:200], "7"]))
     refused("a.csv", "a.csv, line 201: 1 cell, expected 3")
+
+
+def test_a_folder_is_told_how_to_name_its_files(rows):
+    Path("runs").mkdir()
+    refused("runs", "runs is a folder, expected a file: name those in it, such as runs/*.csv")
+
+
+# -- what is said --------------------------------------------------------------------------------------------
+
+
+def test_the_command_line_names_options_as_they_are_typed(rows, capsys):
+    write(rows)
+    write(rows, "b.csv", "time [s],force [kN],path [mm]")
+    asked = ["--input", "force", "--output", "path"]
+    assert printed(capsys, "import", "a.csv").endswith("a system without inputs has --input none and --ic")
+    assert printed(capsys, "import", "a.csv", "b.csv", *asked).endswith("give --units 'force=N'")
+    assert "such as --axes 'F=record,time,channel'" in printed_of_axes(rows, capsys)
+    assert printed(capsys, "import", "a.csv", *asked, "--test-share", "2").startswith("--test-share is 2.0")
+    assert printed(capsys, "import", "a.csv", *asked, "--dt", "1e-5").endswith("or give --dt 0.01")
+    write(np.insert(rows, 1, 293, 1), head="time,temp,force,path")
+    assert run(["import", "a.csv", "--input", "temp", "force", "--output", "path"]) == 0
+    assert "the input 'temp' is 293 throughout: --drop-channel leaves it out" in capsys.readouterr().out
+    assert printed(capsys, "import", "a.csv", "--input", "drop_channel", "--force").startswith(
+        "a.csv has no column 'drop_channel'"
+    )
+
+
+def printed_of_axes(rows: np.ndarray, capsys) -> str:
+    np.savez("a.npz", F=rows[None, :, 1:], y=rows[None], t=rows[:, 0])
+    return printed(capsys, "import", "a.npz", "--input", "F", "--output", "y", "--points", "0,1,2")
+
+
+def test_an_output_that_never_varies(rows):
+    rows[:, 2] = 5.1
+    with pytest.warns(tino.TinoWarning) as told:
+        taken(write(rows))
+    (line,) = [str(one.message) for one in told]
+    assert line == "the output 'path' is 5.1 throughout: no output varies, so there is nothing to learn"
+
+
+def test_a_file_without_the_initial_state(rows, capsys):
+    decay = 0.9 ** np.arange(60)
+    np.savez("rig.npz", t=0.01 * np.arange(60), tensor=np.random.default_rng(0).normal(size=(12, 1)) * decay)
+    assert run(["import", "rig.npz", "--input", "none", "--output", "tensor", "--ic"]) == 0
+    assert run(["train", "rig.h5", "linear", "--out", "run"]) == 0
+    capsys.readouterr()
+    told = "a.csv lacks the initial state: linear starts from the first values of 'tensor': add them, or name their"
+    assert printed(capsys, "predict", "run", write(rows)).startswith(told)

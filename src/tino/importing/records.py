@@ -169,6 +169,8 @@ def _canonical(
     """The values as (records, times, channels, *space), and the names of the axes of space."""
     variable = content.variables[name]
     roles = _roles(content, name, n_t, options)
+    if len(roles) == 1 and "time" not in roles and not any(variable.axes) and options.roles(name) is None:
+        raise TinoError(f"{content.path}: '{name}' has {variable.shape[0]} times, '{content.time}' has {n_t}")
     if roles.count("time") != 1 or roles.count("record") > 1 or roles.count("channel") > 1:
         shape, path = variable.shape, content.path
         hint = f"say what they are, such as axes = '{name}=record,time,x'"
