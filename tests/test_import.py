@@ -373,7 +373,7 @@ def test_arrays_in_memory_are_repaired_on_request():
         tino.from_arrays(f, u, t=late)
     with pytest.warns(tino.TinoWarning, match="was resampled from 80 times"):
         assert tino.from_arrays(f, u, t=late, dt=0.1, resample=True).time.step == pytest.approx(0.1)
-    with pytest.warns(tino.TinoWarning, match="1 record of fewer than 8 times left out, the first in the arrays, rec"):
+    with pytest.warns(tino.TinoWarning, match="1 record of fewer than 8 times left out, the first in the dataset, rec"):
         assert len(tino.from_arrays([f, f[:5]], [u, u[:5]], dt=0.1)) == 1
 
 

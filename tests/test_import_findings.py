@@ -374,7 +374,7 @@ def test_columns_that_are_not_there_or_not_clear(rows):
     write(rows, "b.csv", head="time,force [kN],path (mm)")
     refused(
         ["a.csv", "b.csv"],
-        "the files differ in their inputs: a.csv: force [N] on Point(); b.csv: force [kN]",
+        "'force' is in N in a.csv, in kN in b.csv: convert it",
         "force",
         "path",
     )
@@ -486,7 +486,7 @@ def test_a_short_record_beside_a_long_one_is_left_out(rows):
 
 def test_too_few_samples(rows):
     refused(write(rows[:5]), "a.csv: its longest record has 5 times, at least 8 are needed")
-    refused(write(rows[:1]), "a.csv: its longest record has 1 times, at least 8 are needed")
+    refused(write(rows[:1]), "a.csv: its longest record has 1 time, at least 8 are needed")
     refused(write(rows[:40]), "a.csv: 32 times are left for training, at least 50 are needed: add records")
     refused(write(rows[:0]), "a.csv has no line of numbers among its first 200: it begins with 't,f,u'")
     refused(write(rows * [1, 1e30, 1]), "the input f is of size")

@@ -242,7 +242,7 @@ def test_evaluate_takes_other_data(trained, capsys):
     for wrong, message in (
         ([*command, "--start", "measured"], "give its number of times as --burn-in"),
         (["evaluate", str(trained / "run"), "--test", "3"], "give others with --data"),
-        ([*command, "--burn-in", "100"], "burn_in is 100, expected at most 99"),
+        ([*command, "--burn-in", "100"], "--burn-in is 100, expected at most 99"),
     ):
         assert run(wrong) == 1
         assert message in capsys.readouterr().err

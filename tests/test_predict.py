@@ -220,7 +220,7 @@ def test_another_unit_of_time(trained, place, capsys):
     write("new.csv", made(2), "t [ms],force,torque,path")
     model = str(trained / "linear")
     told = (
-        "the times are in ms in new.csv, linear was trained with s: convert them, or if the label is wrong give units ="
+        "the times are in ms in new.csv, linear was trained with s: convert them, or if the label is wrong give --units"
     )
     assert told in said(capsys, [model, "new.csv"])
     assert run(["predict", model, "new.csv", "--units", "t=s", "--no-plot"]) == 0
@@ -295,7 +295,7 @@ def test_what_does_not_match_is_one_line(trained, place, capsys):
     write("new.csv", rows[:, :2], "t,force")
     assert "new.csv has no column 'torque': known: force, t" in said(capsys, [model, "new.csv"])
     write("new.csv", rows[:, :3], "t,force [kN],torque")
-    told = "'force' is in kN in new.csv, linear was trained with N: convert it, or if the label is wrong give units ="
+    told = "'force' is in kN in new.csv, linear was trained with N: convert it, or if the label is wrong give --units"
     assert told in said(capsys, [model, "new.csv"])
     assert run(["predict", model, "new.csv", "--units", "force=N", "--no-plot"]) == 0
     capsys.readouterr()

@@ -17,6 +17,7 @@ from tino.commands.data import Diagnose, Generate, Problems, Show
 from tino.commands.importing import Import, Predict
 from tino.commands.models import Bench, Certify, Models, Report, Train
 from tino.commands.parsing import RULES
+from tino.commands.printing import as_typed
 from tino.commands.readings import Calibrate, Card, Readout
 from tino.commands.scoring import Evaluate
 from tino.commands.streaming import Export, StreamLines
@@ -67,7 +68,7 @@ def run(arguments: list[str]) -> int:
             _say(lacks_module(error))
             return 2
         except (TinoError, OSError) as error:
-            _say(error)
+            _say(as_typed(str(error)))
             return 1
         except KeyboardInterrupt:
             _say("stopped; nothing half-written is left, finished parts of a dataset are kept")

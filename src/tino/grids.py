@@ -229,3 +229,16 @@ def grid_from_record(record: Any) -> Grid:
         return _KINDS[kind](**{name: value for name, value in record.items() if name != "kind"})
     except TypeError as error:
         raise TinoError(f"the record {in_short(record)} does not describe a grid of kind {kind!r}") from error
+
+
+def grid_words(grid: Grid) -> str:
+    """A grid in a few words."""
+    if isinstance(grid, Point):
+        return "signal"
+    if isinstance(grid, Interval):
+        return f"{grid.n} points on [{grid.start:g}, {grid.stop:g}]"
+    if isinstance(grid, Periodic):
+        return f"{' x '.join(map(str, grid.shape))} points, periodic with length {grid.length:g}"
+    if isinstance(grid, Points):
+        return f"{grid.size} points in {grid.points.shape[1]}-D"
+    return f"{grid.size} points of a triangle"

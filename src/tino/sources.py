@@ -65,10 +65,8 @@ class Source:
             return
         path = Path(self.text)
         if not path.exists():
-            if near := next(
-                (f"{self.text}{end}" for end in (".npz", ".h5") if Path(f"{self.text}{end}").exists()), None
-            ):
-                raise TinoError(f"no problem named '{self.text}': did you mean the file {near}?")
+            if near := [f"{self.text}{end}" for end in (".npz", ".h5") if Path(f"{self.text}{end}").exists()]:
+                raise TinoError(f"no problem named '{self.text}': did you mean the file {near[0]}?")
             if path.suffix not in (".npz", ".h5"):
                 problem(self.text)  # raises an error that names the nearest one
             raise TinoError(f"no file {self.text}")
@@ -108,10 +106,19 @@ def _kind(path: str | os.PathLike[str]) -> str:
     if start == b"\x89HDF\r\n\x1a\n":
         return "HDF5"
     if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return "zip"
+        return "is an Excel workbook" if is_workbook(path) else "zip"
     if start.startswith(b"\x93NUMPY"):
         return "holds one array, expected several"
     return "is neither an .npz file nor a dataset of tino's" if start else "is empty"
+
+
+def is_workbook(path: str | os.PathLike[str]) -> bool:
+    """Whether a zip file holds the sheets of Excel's."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return any(name.startswith("xl/") and not name.endswith(".npy") for name in file.namelist())
+    except Exception:  # of a damaged file; zipfile raises many kinds
+        return False
 
 
 def file_name(path: str) -> str:
@@ -155,7 +162,7 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
         raise TinoError(f"{path} lacks {lacks}, it holds {in_short(', '.join(arrays)) or 'nothing'}: {IMPORT}")
     if unused := [name for name in arrays if name not in KNOWN]:
         raise TinoError(f"{path} holds an array '{unused[0]}' that tino does not know: {nearest(unused[0], KNOWN)}")
-    time, checksum, arrays = _times(path, arrays["t"]), _checksum(arrays), _as_records(arrays)
+    time, checksum, arrays = _times(path, arrays["t"]), _checksum(arrays), _as_records(path, arrays)
     lengths = _lengths(path, arrays) if "lengths" in arrays else None
     f, inputs, input_channels = _signal(path, arrays, "f", INPUT, time.n)
     u, outputs, output_channels = _signal(path, arrays, "u", OUTPUT, time.n)
@@ -167,26 +174,19 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
     about = {"problem": file_name(str(path)), "checksum": checksum}
     if "title" in arrays:
         about["title"] = _texts(path, arrays, "title")[0]
-    return Dataset(
-        f,
-        u,
-        time,
-        inputs,
-        outputs,
-        _numbers(path, arrays, "ic") if "ic" in arrays else None,
-        about,
-        input_channels,
-        output_channels,
-        lengths,
-    )
+    ic = _numbers(path, arrays, "ic") if "ic" in arrays else None
+    return Dataset(f, u, time, inputs, outputs, ic, about, input_channels, output_channels, lengths)
 
 
-def _as_records(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _as_records(path: Any, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """With an axis of records before that of the times, where f and u have none."""
     n_t, sides = len(arrays["t"]), {name: arrays[name] for name in ("f", "u")}
-    if any(one.ndim == 0 or len(one) != n_t or (one.ndim > 1 and one.shape[1] == n_t) for one in sides.values()):
+    if any(one.ndim == 0 or (one.ndim > 1 and one.shape[1] == n_t) for one in sides.values()):
         return arrays
-    return {**arrays, **{name: one[None] for name, one in sides.items()}}
+    wrong = [name for name, one in sides.items() if len(one) != n_t]
+    if len(wrong) == 1 or (wrong and all(one.ndim == 1 for one in sides.values())):
+        raise TinoError(f"{path}: {wrong[0]} has {len(sides[wrong[0]])} times, t has {n_t}")
+    return arrays if wrong else {**arrays, **{name: one[None] for name, one in sides.items()}}
 
 
 def _times(path: Any, t: np.ndarray) -> TimeGrid:
@@ -208,13 +208,9 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             raise TinoError(f"{path} is an HDF5 file: tino.load_dataset reads those that tino wrote")
         if found != "zip":
             raise TinoError(f"{path} {found}: {IMPORT}")
-        with open(path, "rb") as raw:
-            file = np.load(raw, allow_pickle=False)
-            assert isinstance(file, np.lib.npyio.NpzFile)
-            with file:
-                assert file.zip is not None
-                _check_claims(file.zip, raw)
-                return {name: np.asarray(file[name]) for name in file.files}
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            _check_claims(file.zip, raw)
+            return {name: np.asarray(file[name]) for name in file.files}
     except FileNotFoundError:
         raise TinoError(f"no file {path}") from None
     except TinoError:
@@ -284,10 +280,11 @@ def _signal(
     values, points = _numbers(path, arrays, name), arrays.get(f"{name}_points")
     if values.ndim not in (2, 3, 4):
         shapes = "(times,), (records, times), (records, times, channels) or (records, times, points, channels)"
-        raise TinoError(f"{name} has shape {tuple(values.shape)}, expected {shapes}")
+        raise TinoError(f"{path}: {name} has shape {tuple(values.shape)}, expected {shapes}")
     if values.shape[1] != n_t:
         expected = ", ".join(["records", str(n_t), *map(str, values.shape[2:])])
-        raise TinoError(f"{name} has shape {tuple(values.shape)}, but t has {n_t} times: expected ({expected})")
+        given = f"{path}: {name} has shape {tuple(values.shape)}"
+        raise TinoError(f"{given}, but t has {n_t} times: expected ({expected})")
     values = values[..., None] if values.ndim == 2 or (values.ndim == 3 and points is not None) else values
     grid: Grid = Point()
     if values.ndim == 4:

@@ -1,13 +1,13 @@
 """Commands for records of your own: read them from files, and predict with a trained model."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 from tyro.conf import OmitArgPrefixes, Positional, arg
 
-from tino.commands.printing import print_json, say
+from tino.commands.printing import as_typed, print_json, say
 from tino.errors import TinoError
 from tino.importing.options import ImportOptions
 from tino.report.terminal import TextTable
@@ -87,6 +87,7 @@ class Import:
             raise TinoError(f"{out} exists: give another name with --out, or replace it with --force")
         train, test, summary = understood(self.files, self.input, self.output, self.test, self.reading, self.seed)
         save_dataset(out, train, test)
+        summary = replace(summary, notes=tuple(map(as_typed, summary.notes)))
         if self.json:
             return print_json({"path": str(out), **summary.record()})
         _print_summary(summary)

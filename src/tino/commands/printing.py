@@ -1,10 +1,16 @@
 """What commands share: lines, JSON, the shard of a job."""
 
 import json
+import re
 from typing import Any
 
 from tino.errors import TinoError
 from tino.text import visible
+
+OPTION = re.compile(  # as Python has it: inputs = 'none', ic = True, units = 'force=N', drop_channel
+    r"(?<![\w'./-])(?:(?P<name>inputs|ic|axes|units|dt) = (?P<value>True|'\w+')?"
+    r"|(?P<alone>drop_channel|burn_in|test_share|test_set)(?![\w'.=]))"
+)
 
 
 def read_shard(text: str) -> tuple[int, int]:
@@ -13,6 +19,17 @@ def read_shard(text: str) -> tuple[int, int]:
     except ValueError:
         raise TinoError(f"the shard is '{text}', expected i/n such as 1/4") from None
     return i, n
+
+
+def as_typed(said: str) -> str:
+    """A text of the library with the options of an import as they are typed: drop_channel is --drop-channel."""
+    return OPTION.sub(_flag, said)
+
+
+def _flag(found: re.Match[str]) -> str:
+    name, value = found["name"] or found["alone"], found["value"] or ""
+    flag = f"--{'input' if name == 'inputs' else name.replace('_', '-')}"
+    return f"{flag} {value.strip(chr(39))}" if found["name"] and value != "True" else flag
 
 
 def say(*lines: str) -> None:

@@ -31,12 +31,16 @@ def constant_channels(records: Sequence[Record], f: Side, u: Side) -> list[str]:
     """Channels that never change."""
     said = []
     for word, side, name in (("input", f, "f"), ("output", u, "u")):
+        constant = []
         for j, channel in enumerate(side.channels):
             columns = slice(j * side.grid.size, (j + 1) * side.grid.size)
             parts = [getattr(record, name)[:, columns] for record in records]
             low, high = _ends(parts)
             if low == high and channel.name != "none":
-                said.append(f"the {word} '{channel.name}' is {low:.6g} throughout: drop_channel leaves it out")
+                constant.append(f"the {word} '{channel.name}' is {low:.6g} throughout")
+        nothing = word == "output" and len(constant) == len(side.channels)
+        what = "no output varies, so there is nothing to learn" if nothing else "drop_channel leaves it out"
+        said += [f"{one}: {what}" for one in constant]
     return said
 
 
@@ -97,10 +101,12 @@ def dead_inputs(data: Dataset) -> list[str]:
     """Inputs that help to predict no output, neither its next value nor the value itself.
 
     Held-out rows of two regressions, with and without each input: on its last values, their squares and products with
-    the last output, beside the outputs before; and on averages of the inputs over longer times alone.
+    the last output, beside the outputs before; and on averages of the inputs over longer times alone. None if no
+    output varies.
     """
     count = len(data.input_channels)
-    if data.input_channels[0].name == "none":
+    outputs = data.rows(data.u)
+    if data.input_channels[0].name == "none" or bool((outputs == outputs[0]).all()):
         return []
     blocks_in = [_picked(split_channels(data.f, count)[:, :, j]) for j in range(count)]
     out = np.concatenate(

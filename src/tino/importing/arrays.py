@@ -17,7 +17,7 @@ from tino.importing.records import CHANNELS, RECORDS, TIMES, Record, Side, read_
 from tino.importing.repairs import SAME, repaired
 from tino.importing.whole import together
 
-WHERE = "the arrays"
+WHERE = "the dataset"
 AXES = {1: ("time",), 2: ("record", "time"), 3: ("record", "time", "channel"), 4: ("record", "time", "x", "channel")}
 
 

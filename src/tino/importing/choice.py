@@ -95,7 +95,7 @@ def choose(content: Content, inputs: Sequence[str], outputs: Sequence[str], opti
         lacking = " and ".join(word for word, names in (("inputs", first), ("outputs", second)) if not names)
         columns = ", ".join(_shown(content, name) for name in content.variables)
         hint = f"{content.path} has the columns {in_short(columns, 300)}"
-        only = f"; a system without inputs has inputs = '{NOTHING}' and ic" if not first else ""
+        only = f"; a system without inputs has inputs = '{NOTHING}' and ic = True" if not first else ""
         raise TinoError(f"say which columns are the {lacking}: {hint}{only}")
     return first, second
 

@@ -12,12 +12,12 @@ from tino.channels import Channels
 from tino.data import Dataset
 from tino.errors import TinoError, in_short, nearest
 from tino.frame import Frame
-from tino.grids import Grid, Interval
+from tino.grids import Grid, Interval, grid_words
 from tino.importing.choice import Chosen, asked, candidates, has_arrays, of_content, of_dataset
 from tino.importing.content import Content, base_name
 from tino.importing.options import ImportOptions
 from tino.importing.plain import is_own, kind_of, open_file
-from tino.importing.reading import grid_words, time_unit
+from tino.importing.reading import time_unit
 from tino.importing.records import NOTHING, Record, Side
 from tino.sources import read_arrays
 from tino.storage import load_dataset
@@ -76,6 +76,10 @@ def _chosen(
     if second:
         return first, second, ""
     second = _variables(content, others, frame.output_channels, frame.outputs, options)
+    if not second and frame.state:
+        names = ", ".join(f"'{name}'" for name in _names(frame.output_channels))
+        told = f"{content.path} lacks the initial state: {frame.model} starts from the first values of {names}"
+        raise TinoError(f"{told}: add them, or name their columns with output")
     if second or not others:
         return first, second, ""
     lacking = next(one.name for one in frame.output_channels if one.name not in map(base_name, others))
@@ -162,7 +166,7 @@ def _matched(frame: Frame, side: Side, word: str, path: str) -> Side:
     for have, want in zip(side.channels, channels, strict=True):
         if have.unit and want.unit and have.unit != want.unit:
             told = f"'{have.name}' is in {have.unit} in {path}, {frame.model} was trained with {want.unit}"
-            raise TinoError(f"{told}: convert it, or if the label is wrong give units = {have.name}={want.unit}")
+            raise TinoError(f"{told}: convert it, or if the label is wrong give units = '{have.name}={want.unit}'")
     if not _same_points(side.grid, grid):
         told = f"the {word}s of {path} are {grid_words(side.grid)}"
         raise TinoError(f"{told}, {frame.model} was trained with {grid_words(grid)}")

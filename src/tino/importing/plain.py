@@ -12,7 +12,7 @@ from tino.errors import TinoError, in_short
 from tino.importing.content import Content, Variable, split_unit
 from tino.importing.outside import OUTSIDE
 from tino.importing.table import read_table
-from tino.sources import array_header, read_npz
+from tino.sources import array_header, is_workbook, read_npz
 from tino.storage import END
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -42,7 +42,7 @@ def kind_of(path: Path) -> str:
     """npz, npy, hdf5, netcdf3, mat, or text."""
     try:
         if path.is_dir():
-            raise TinoError(f"{path} is a folder, expected a file")
+            raise TinoError(f"{path} is a folder, expected a file: name those in it, such as {path}/*.csv")
         if not path.is_file():
             raise TinoError(f"no file {path}" if not path.exists() else f"{path} is not a plain file")
         with open(path, "rb") as file:
@@ -52,6 +52,8 @@ def kind_of(path: Path) -> str:
     if not start:
         raise TinoError(f"{path} is empty")
     if start.startswith(NPZ):
+        if is_workbook(path):
+            raise TinoError(f"{path} is an Excel workbook: save its sheet as CSV, and import that")
         return "npz"
     if start.startswith(b"\x93NUMPY"):
         return "npy"

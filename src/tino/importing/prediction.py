@@ -103,7 +103,7 @@ def _check_time_unit(frame: Frame, given: Given, path: Path) -> None:
     have, want = given.time_unit, frame.time_unit
     if have and want and have != want:
         told = f"the times are in {have} in {path}, {frame.model} was trained with {want}"
-        raise TinoError(f"{told}: convert them, or if the label is wrong give units = NAME={want}")
+        raise TinoError(f"{told}: convert them, or if the label is wrong give units = 'NAME={want}'")
 
 
 def _check_lengths(model: Operator, records: Sequence[Record]) -> None:

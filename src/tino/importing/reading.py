@@ -1,9 +1,11 @@
 """From files to a training and a test set, with a summary that a person can check."""
 
+import hashlib
 import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from filecmp import cmp
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,15 @@ import torch
 from tino.channels import Channels, split_channels
 from tino.data import Dataset
 from tino.errors import TinoError, TinoWarning, counted
-from tino.grids import Grid, Interval, Periodic, Point, Points
+from tino.grids import grid_words
 from tino.importing.advice import constant_channels, dead_inputs, unit_mistakes
 from tino.importing.benchmarks import PREFIX, benchmark
 from tino.importing.burn_in import in_two, long_enough, needed, outlasting, possible
 from tino.importing.choice import Opened, opened
+from tino.importing.content import SECONDS_IN
 from tino.importing.options import ImportOptions
 from tino.importing.records import Record, Side, same_side
-from tino.importing.repairs import repaired
+from tino.importing.repairs import repaired, steps_fix
 from tino.importing.whole import check_enough, together
 from tino.sizes import check_sizes
 
@@ -93,6 +96,8 @@ def understood(
         [outputs] if isinstance(outputs, str) else list(outputs),
     )
     (records, f, u), second, options, before = _both(paths, others, *asked, options)
+    _check_once(paths, others)
+    unit = time_unit([*records, *(second[0] if second else ())], options)
     fixed, step, notes = repaired(records, f, u, options)
     fixed, more = long_enough(fixed, f, u, step, options)
     whole = together(fixed, f, u, step, options)
@@ -105,9 +110,8 @@ def understood(
             same_side(one, other, str(paths[0]), second[0][0].content.path, word)
         kept, its_step, repairs = repaired(second[0], f, u, options)
         if abs(its_step / step - 1) > 1e-3:
-            raise TinoError(
-                f"the time step is {step:g} in {paths[0]}, {its_step:g} in {second[0][0].where}: use resample and dt"
-            )
+            told = f"the time step is {step:g} in {paths[0]}, {its_step:g} in {second[0][0].where}"
+            raise TinoError(f"{told}: {steps_fix(step / its_step, 'use resample and dt')}")
         kept, more = outlasting(kept, before or min(needed(whole, options), max(map(len, kept)) // 2))
         train, held = whole, replace(together(kept, f, u, step, replace(options, burn_in=None)), burn_in=before)
         check_sizes(held)
@@ -118,7 +122,6 @@ def understood(
     before = needed(train, options)
     train, held = (replace(one, burn_in=one.burn_in or possible(before, one)) for one in (train, held))
     advice = [*constant_channels(everything, f, u), *unit_mistakes(everything, f, u), *dead_inputs(train)]
-    unit = time_unit(records, options)
     about = {"time_unit": unit} if unit else {}
     train, held = replace(train, meta={**train.meta, **about}), replace(held, meta={**held.meta, **about})
     named = tuple(map(str, (*paths, *others)))
@@ -189,9 +192,42 @@ def _all(paths: list[Any], inputs: list[str], outputs: list[str], options: Impor
 
 
 def time_unit(records: list[Record], options: ImportOptions) -> str:
-    """The unit of the column of times, where the file names one."""
-    content = records[0].content
-    return "" if content.time is None else options.unit(content.time, content.variables[content.time].unit)
+    """The unit of the times, where the files name one; an error if they name several."""
+    found: dict[float | str, tuple[str, str, str]] = {}
+    for content in (record.content for record in records if record.content.time is not None):
+        name = str(content.time)
+        if unit := options.unit(name, content.variables[name].unit):
+            found.setdefault(SECONDS_IN.get(unit, unit), (unit, content.path, name))
+    if len(found) > 1:
+        (unit, path, name), (other, second, _), *_ = found.values()
+        told = f"the times are in {unit} in {path}, in {other} in {second}"
+        raise TinoError(f"{told}: convert them, or if a label is wrong give units = '{name}={unit}'")
+    return next(iter(found.values()))[0] if found else ""
+
+
+def _check_once(paths: list[Any], others: list[Any]) -> None:
+    """An error if a file is given twice, or if one for the test has the contents of one for the training."""
+    known: dict[Path, str] = {}
+    for use, some in (("training", paths), ("the test", others)):
+        for path in some:
+            if (first := known.get(place := Path(path).resolve())) is not None:
+                told = "twice: leave one out" if first == use else f"for {first} and for {use}: choose one"
+                raise TinoError(f"{path} is given {told}")
+            known[place] = use
+    if not others:
+        return
+    alike: dict[tuple[int, bytes], list[Path]] = {}
+    for path in paths:
+        alike.setdefault(_start(path), []).append(path)
+    for path in others:
+        if twin := next((one for one in alike.get(_start(path), ()) if cmp(one, path, shallow=False)), None):
+            raise TinoError(f"{path}, for the test, is a copy of {twin}, for training: leave one out")
+
+
+def _start(path: Path) -> tuple[int, bytes]:
+    """The size of a file and a checksum of its beginning, which tell most files apart."""
+    with open(path, "rb") as file:
+        return path.stat().st_size, hashlib.sha256(file.read(2**16)).digest()
 
 
 def _channels(role: str, train: Dataset, test: Dataset) -> list[ChannelSummary]:
@@ -204,16 +240,3 @@ def _channels(role: str, train: Dataset, test: Dataset) -> list[ChannelSummary]:
         numbers = (float(values.min()), float(values.max()), float(values.mean()), float(values.square().mean().sqrt()))
         found.append(ChannelSummary(channel.name, role, channel.unit, grid_words(grid), *numbers))
     return found
-
-
-def grid_words(grid: Grid) -> str:
-    """A grid in a few words."""
-    if isinstance(grid, Point):
-        return "signal"
-    if isinstance(grid, Interval):
-        return f"{grid.n} points on [{grid.start:g}, {grid.stop:g}]"
-    if isinstance(grid, Periodic):
-        return f"{' x '.join(map(str, grid.shape))} points, periodic with length {grid.length:g}"
-    if isinstance(grid, Points):
-        return f"{grid.size} points in {grid.points.shape[1]}-D"
-    return f"{grid.size} points of a triangle"

@@ -1,13 +1,13 @@
 """Records: what the chosen variables of a file say, as inputs (t, m) and outputs (t, x) with their grids."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tino.channels import Channel, Channels
 from tino.errors import TinoError, in_short
-from tino.grids import Grid, Interval, Periodic, Point, Points
+from tino.grids import Grid, Interval, Periodic, Point, Points, grid_words
 from tino.importing.content import TIMES, Content, split_unit
 from tino.importing.options import ImportOptions
 
@@ -50,7 +50,7 @@ class Record:
 
     def at(self, row: int) -> str:
         """A place for a message: the file, the line and the time."""
-        time = "" if self.t is None else f" (time {self.t[row]:.6g})"
+        time = "" if self.t is None or not np.isfinite(self.t[row]) else f" (time {self.t[row]:.6g})"
         return f"{self.where}, {self.content.place(int(self.rows[row]))}{time}"
 
     def part(self, rows: slice | np.ndarray) -> "Record":
@@ -169,6 +169,8 @@ def _canonical(
     """The values as (records, times, channels, *space), and the names of the axes of space."""
     variable = content.variables[name]
     roles = _roles(content, name, n_t, options)
+    if len(roles) == 1 and "time" not in roles and not any(variable.axes) and options.roles(name) is None:
+        raise TinoError(f"{content.path}: '{name}' has {variable.shape[0]} times, '{content.time}' has {n_t}")
     if roles.count("time") != 1 or roles.count("record") > 1 or roles.count("channel") > 1:
         shape, path = variable.shape, content.path
         hint = f"say what they are, such as axes = '{name}=record,time,x'"
@@ -276,8 +278,21 @@ def neat(number: float) -> float:
 
 
 def same_side(one: Side, other: Side, first: str, second: str, word: str) -> None:
-    """An error if files differ in the channels or the grid of their inputs or outputs."""
-    if one != other:
-        told: Mapping[str, Side] = {first: one, second: other}
-        said = "; ".join(f"{path}: {', '.join(map(str, s.channels))} on {s.grid}" for path, s in told.items())
-        raise TinoError(f"the files differ in their {word}: {in_short(said, 300)}")
+    """An error if files, or records, differ in the channels or the grid of their inputs or outputs."""
+    if one == other:
+        return
+    names = [[channel.name for channel in side.channels] for side in (one, other)]
+    if names[0] != names[1]:
+        told = [in_short(", ".join(some), 100) for some in names]
+        raise TinoError(
+            f"the {word} of {first} are {told[0]}, those of {second} are {told[1]}: give both the same ones"
+        )
+    for a, b in zip(one.channels, other.channels, strict=True):
+        if a != b:
+            units = [f"in {one.unit}" if one.unit else "without a unit" for one in (a, b)]
+            told = f"'{a.name}' is {units[0]} in {first}, {units[1]} in {second}"
+            raise TinoError(f"{told}: convert it, or if a label is wrong give units = '{a.name}={a.unit or b.unit}'")
+    told = [grid_words(side.grid) for side in (one, other)]
+    places = f"are {told[0]} in {first}, {told[1]} in {second}"
+    places = places if told[0] != told[1] else f"lie at other points in {second} than in {first}"
+    raise TinoError(f"the {word} {places}: interpolate one at the points of the other")

@@ -20,14 +20,17 @@ SAME = 1e-3  # of a step: records with steps this close have one step
 def repaired(records: list[Record], f: Side, u: Side, options: ImportOptions) -> tuple[list[Record], float, list[str]]:
     """Records without missing values and with one time step, that step, and what was repaired."""
     notes = list(dict.fromkeys(note for record in records for note in record.content.notes))
+    first, count = records[0].where, len(records)
     records = [piece for record in records for piece in _complete(record, f, u, options, notes)]
+    if not records and options.drop:
+        told = "the only record, which has" if count == 1 else f"all {count} records, which have"
+        raise TinoError(f"{first}: drop leaves out {told} missing values: use fill or cut instead")
     records = [piece for record in records for piece in _in_time(record, options, notes)]
     short = [record for record in records if len(record) < SHORTEST]
     if len(short) == len(records):
         longest = max((len(record) for record in records), default=0)
-        told = f"its longest record has {longest} times" if records else "no record is left"
-        where = records[0].where if records else "the files"
-        raise TinoError(f"{where}: {told}, at least {SHORTEST} are needed")
+        told = f"its longest record has {counted(longest, 'time')}" if records else "every row has a missing value"
+        raise TinoError(f"{records[0].where if records else first}: {told}, at least {SHORTEST} are needed")
     if short:
         told = f"{counted(len(short), 'record')} of fewer than {SHORTEST} times left out"
         notes.append(f"{told}, the first in {short[0].where}")
@@ -43,39 +46,41 @@ def repaired(records: list[Record], f: Side, u: Side, options: ImportOptions) ->
 
 def _complete(record: Record, f: Side, u: Side, options: ImportOptions, notes: list[str]) -> list[Record]:
     """The record, or the pieces of it, without NaN and infinite values."""
-    if record.t is not None and not np.isfinite(record.t).all():
-        row = int(np.flatnonzero(~np.isfinite(record.t))[0])
-        raise TinoError(f"{record.where}, {record.content.place(int(record.rows[row]))}: the time is missing")
     bad = _bad(record)
-    if not bad.any():
-        return [record]
-    row = int(np.flatnonzero(bad)[0])
-    at_f = np.flatnonzero(~np.isfinite(record.f[row]))
-    column = f.column(int(at_f[0])) if len(at_f) else u.column(int(np.flatnonzero(~np.isfinite(record.u[row]))[0]))
-    found = f"{record.at(row)}, column '{column}': no value"
-    count = int(bad.sum())
-    lacking = f"{counted(count, 'row')} with missing values"
-    if options.fill:
+    if bad.any() and options.fill:
         t = np.arange(len(record)) if record.t is None else record.t
         filled = replace(record, f=_filled(t, record.f), u=_filled(t, record.u))
         left = _bad(filled)
-        if not left.any():
-            notes.append(f"{record.where}: {lacking} interpolated, the first at {record.at(row)}")
-            return [filled]
-        if not options.cut:
-            row = int(np.flatnonzero(left)[0])
-            found = f"more than {FILLED} values in a row are missing, or those before or after them"
-            raise TinoError(f"{record.at(row)}: {found}: use cut instead of fill")
+        if (done := bad & ~left).any() and (options.cut or not left.any()):
+            notes.append(f"{record.where}: {_lacking(record, done, 'interpolated')}")
         record, bad = filled, left
+    if not bad.any():
+        return [record]
     if options.drop:
-        notes.append(f"{record.where} was left out: {lacking}, the first at {record.at(row)}")
+        notes.append(f"{record.where} was left out: {_lacking(record, bad)}")
         return []
     if options.cut:
-        notes.append(f"{record.where} was cut at {lacking}, the first at {record.at(row)}")
+        notes.append(f"{record.where} was cut at {_lacking(record, bad)}")
         edges = np.flatnonzero(np.diff(np.concatenate([[True], bad, [True]]).astype(int)))
         return [record.part(slice(a, b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-    more = _others(count)
-    raise TinoError(f"{found}{more}: repair it with fill, cut or drop")
+    row = int(np.flatnonzero(bad)[0])
+    more = _others(int(bad.sum()))
+    if record.t is not None and not np.isfinite(record.t[row]):
+        raise TinoError(
+            f"{record.at(row)}: the time is missing{more}: leave the row out, or repair it with cut or drop"
+        )
+    if options.fill:
+        found = f"more than {FILLED} values in a row are missing, or those before or after them"
+        raise TinoError(f"{record.at(row)}: {found}: use cut instead of fill")
+    at_f = np.flatnonzero(~np.isfinite(record.f[row]))
+    column = f.column(int(at_f[0])) if len(at_f) else u.column(int(np.flatnonzero(~np.isfinite(record.u[row]))[0]))
+    raise TinoError(f"{record.at(row)}, column '{column}': no value{more}: repair it with fill, cut or drop")
+
+
+def _lacking(record: Record, rows: np.ndarray, done: str = "") -> str:
+    """How many rows have missing values, for a note, and where the first is."""
+    told = f"{counted(int(rows.sum()), 'row')} with missing values {done}".rstrip()
+    return f"{told}, the first at {record.at(int(np.flatnonzero(rows)[0]))}"
 
 
 def _others(count: int) -> str:
@@ -83,8 +88,9 @@ def _others(count: int) -> str:
 
 
 def _bad(record: Record) -> np.ndarray:
-    """Which rows have a missing value."""
-    return np.asarray(~np.isfinite(np.concatenate([record.f, record.u], 1)).all(1))
+    """Which rows have a missing value, or no time."""
+    bad = np.asarray(~np.isfinite(np.concatenate([record.f, record.u], 1)).all(1))
+    return bad if record.t is None else bad | ~np.isfinite(record.t)
 
 
 def _filled(t: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -175,15 +181,25 @@ def _one_step(records: list[Record], options: ImportOptions) -> float:
     if options.dt is not None:
         factor = usual / options.dt
         told = f"dt is {options.dt:g}, but the times in {timed[middle].where} step by {usual:.6g}"
-        ms = ": milliseconds and seconds?" if 900 < max(factor, 1 / factor) < 1100 else ""
-        raise TinoError(f"{told}, {factor:.4g} times as much{ms or ':'} leave dt out, or give dt = {usual:.6g}")
-    if options.resample:
-        return neat(usual)
+        ms = " milliseconds and seconds?" if like_milliseconds(factor) else ""
+        raise TinoError(f"{told}, {factor:.4g} times as much:{ms} leave dt out, or give dt = {usual:.6g}")
     far = int(np.argmax(np.abs(found - usual) - slack))
+    if options.resample and not like_milliseconds(float(found[far]) / usual):
+        return neat(usual)
     if abs(found[far] - usual) > slack[far] + _slack(timed[middle]):
         told = f"the time step is {found[far]:.6g} in {timed[far].where}, {usual:.6g} in {timed[middle].where}"
-        raise TinoError(f"{told}: use resample, or import them apart")
+        raise TinoError(f"{told}: {steps_fix(float(found[far]) / usual, 'use resample, or import them apart')}")
     return neat(float(np.average(found, weights=[len(record) - 1 for record in timed])))
+
+
+def like_milliseconds(factor: float) -> bool:
+    """Whether steps of which one is so many times the other seem to be in milliseconds and seconds."""
+    return 900 < max(factor, 1 / factor) < 1100
+
+
+def steps_fix(factor: float, otherwise: str) -> str:
+    """What to do about records with such steps."""
+    return "milliseconds and seconds? convert the times of one" if like_milliseconds(factor) else otherwise
 
 
 def _slack(record: Record) -> float:

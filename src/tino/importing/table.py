@@ -5,17 +5,30 @@ import math
 import re
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from tino.errors import TinoError, in_short
-from tino.importing.cells import cells_of, first_date, has_comma, mark_of, number, numbers_of, seconds, texts_of
+from tino.errors import TinoError, counted, in_short
+from tino.importing.cells import (
+    COMMAS,
+    cells_of,
+    first_date,
+    has_comma,
+    mark_of,
+    number,
+    numbers_of,
+    seconds,
+    texts_of,
+    unread,
+    without_value,
+)
 from tino.importing.content import Content, Variable, split_unit
 
 LARGEST = 2**31  # bytes
 HEAD = 200  # lines in which the numbers must begin
-SOME = 50  # rows that tell the decimal sign, and which columns hold text
+SOME = 50  # rows that tell which columns hold text, and, with as many that have a comma, the decimal sign
 COLUMNS = 10_000
 WORD = re.compile(r"\S+(?:\s*[\[(][^\])]*[\])])?")  # in a line of names that spaces separate
 Lines = list[tuple[int, str]]  # with their numbers, from 1
@@ -44,17 +57,24 @@ def read_table(path: Path) -> Content:
         raise TinoError(f"{path} has {width} columns, at most {COLUMNS} are read")
     names, units = _names(path, [line for _, line in head[:first]], mark, width)
     body = [(i, line) for i, line in lines[first:] if i not in comments]
-    found = _of_columns(path, body, mark, names, units)
-    if not (skipped := [i for i, _ in lines[first:] if i in comments]):
-        return found
-    told = "1 line that begins" if len(skipped) == 1 else f"{len(skipped)} lines that begin"
-    note = f"{path}: {told} with # or % among the numbers left out, the first is line {skipped[0]}"
-    return replace(found, notes=(*found.notes, note))
+    full = len(body)
+    while full > 1 and without_value(body[full - 1][1], mark):
+        full -= 1
+    found = _of_columns(path, body[:full], mark, names, units)
+    notes = list(found.notes)
+    if skipped := [i for i, _ in lines[first:] if i in comments]:
+        told = "1 line that begins" if len(skipped) == 1 else f"{len(skipped)} lines that begin"
+        notes.append(f"{path}: {told} with # or % among the numbers left out, the first is line {skipped[0]}")
+    if empty := len(body) - full:
+        told = f"{counted(empty, 'row')} without a value at the end left out"
+        notes.append(f"{path}: {told}, the first is line {body[full][0]}")
+    return replace(found, notes=tuple(notes))
 
 
 def _of_columns(path: Path, body: Lines, mark: str | None, names: list[str], units: list[str]) -> Content:
     some = [cells_of(line, mark) for _, line in body[:SOME]]
-    comma = has_comma(some, mark)
+    with_comma = (cells_of(line, mark) for _, line in body[SOME:] if mark in COMMAS and "," in line)
+    comma = has_comma([*some, *islice(with_comma, SOME)], mark)
     texts = texts_of(some, len(names), comma)
     dates = {j: begin for j, cells in texts.items() if (begin := first_date(cells)) is not None}
     kept = {j: dates.get(j) for j in range(len(names)) if j in dates or j not in texts}
@@ -165,12 +185,14 @@ def _numbers(
         if len(cells) == len(names) + 1 and not cells[-1]:
             cells.pop()  # a mark at the end of the line
         if len(cells) != len(names):
-            raise TinoError(f"{path}, line {i}: {len(cells)} cells, expected {len(names)} as in the lines before")
+            told = f"{path}, line {i}: {counted(len(cells), 'cell')}, expected {len(names)} as in the lines before"
+            if row == len(body) - 1 and len(cells) < len(names):
+                told = f"{told}: the file seems to be cut off here, copy it again, or delete its last line"
+            raise TinoError(told)
         for j, begin in kept.items():
             try:
                 found[row, j] = number(cells[j], comma) if begin is None else seconds(cells[j], begin)
             except (ValueError, TypeError):
-                given, kind = in_short(cells[j], 30), "number" if begin is None else f"date such as {begin}"
-                told = f"{path}, line {i}, column '{names[j]}': '{given}' is not a {kind}"
-                raise TinoError(f"{told}: correct it, or leave the cell empty if its value is missing") from None
+                told = unread(cells[j], comma, begin)
+                raise TinoError(f"{path}, line {i}, column '{names[j]}': {told}") from None
     return found
