@@ -36,7 +36,7 @@ class Readout:
     impulse: ImpulseResponse
     frequency: FrequencyResponse
     excited: Excited
-    poles: tuple[complex, ...]  # of a law in coefficients about the point, the slowest first
+    poles: tuple[complex, ...]  # of a law in coefficients about the point, those that are printed
     second: Tensor  # h2 of each input with itself, its mean over cells: (cells, cells, outputs, inputs)
     width: int  # of a cell, in lags
 
@@ -52,7 +52,7 @@ class Readout:
                 lines.append(f"  {given.name} -> {output.name}: {settled if math.isfinite(gain) else never}")
         if about.drift > SETTLED:
             lines.append(f"  the model has not settled there: its answer still moves by {about.drift:.1%}")
-        lines += [f"  {line}" for line in pole_lines(self.poles)]
+        lines += [f"  {line}" for line in pole_lines(self.poles, self.excited)]
         lines.append("multisines, one input at a time:")
         for j, output in enumerate(about.output_channels):
             for i, given in enumerate(about.input_channels):
@@ -144,7 +144,7 @@ def read_out(
     longest = float(torch.where(impulse.memory.isfinite(), impulse.memory / impulse.step, len(impulse.values)).amax())
     width, settle = max(1, math.ceil(longest / CELLS)), settling(ends)[0]
     second = torch.stack([kernel_at(ends, place, settle, CELLS, width) for place in ends.inputs], -1)
-    return Readout(model.frame.model, impulse, frequency, excited, poles(ends, settle), second, width)
+    return Readout(model.frame.model, impulse, frequency, excited, poles(ends, settle, excited), second, width)
 
 
 def read_readout(folder: Path) -> Readout | None:
