@@ -158,13 +158,20 @@ def test_blocks_of_long_records_are_approximate(fitted):
 
 def test_inputs_outside_the_training_are_told_each_time(fitted):
     model, test = fitted
-    band = tino.calibrate(model, test)
+    """The band as soon as an input leaves the range, a prediction only of what is far outside."""
+    band, (low, high) = tino.calibrate(model, test), model.frame.seen.inputs[0]
+    inside = test.f[:1].clamp(low, high)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        band(test.f[:1])
-    for _ in range(2):
-        with pytest.warns(tino.TinoWarning, match=r"f reaches .* in training: the band need not hold there"):
-            band(20 * test.f[:1])
+        band(inside)
+        band(torch.full_like(inside, high).double() * (1 + 1e-8))  # rounding
+        tino.predict(model, torch.full_like(inside, 1.05 * high))
+    for factor in (1.001, 1.05, 20.0):
+        for _ in range(2):
+            with pytest.warns(
+                tino.TinoWarning, match=r"f reaches (\S+), (?!\1)\S+ in training: the band need not hold"
+            ):
+                band(torch.full_like(inside, factor * high))
 
 
 def test_a_band_is_kept_beside_its_model(fitted, tmp_path):
@@ -225,6 +232,7 @@ def test_readouts_of_other_weights_or_changed_ones_are_refused(measured):
         ({"frequency": {**record["frequency"], "frequency": [1.0]}}, "does not hold read-outs"),
         ({"impulse": {**record["impulse"], "values": [[1.0]]}}, "does not hold read-outs"),
         ({"poles": None}, "does not hold read-outs"),
+        ({"notes": [1]}, "does not hold read-outs"),
         ({"second": {"values": [], "width": 1}}, "does not hold read-outs"),
         ({"second": {**record["second"], "width": 0}}, "does not hold read-outs"),
     ):

@@ -104,7 +104,7 @@ class Band:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TinoWarning)  # ours says more, and each time
             u = predict(self.model, f, ic)
-        if told := self.model.frame.seen.far_outside(self.model.frame, f, ic):
+        if told := self.model.frame.seen.outside(self.model.frame, f, ic, far=0.0):  # the band promises nothing there
             warnings.warn(f"{told}: the band need not hold there", TinoWarning, stacklevel=3)
         return u
 

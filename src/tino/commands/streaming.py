@@ -229,7 +229,7 @@ class LineReader:
 
         if self.told:
             return
-        if far := self.frame.seen.far_outside(self.frame, torch.tensor(f, dtype=torch.float64), None):
+        if far := self.frame.seen.outside(self.frame, torch.tensor(f, dtype=torch.float64), None):
             self.told = True
             _tell(f"note: line {number}: {far}: expect larger errors there")
 
