@@ -69,13 +69,17 @@ def _outside(rate: complex, excited: Excited) -> bool:
 
 
 def pole_lines(poles: Sequence[complex], excited: Excited) -> list[str]:
-    """An oscillation as its natural frequency and damping ratio, a real pole as its time constant."""
+    """An oscillation as its natural frequency and damping ratio, a real pole as its time constant.
+
+    Where no input was excited, the damping is a guess, and left out.
+    """
     lines = []
     for pole in poles:
         size = abs(pole)
         if pole.imag:
-            told = " (outside the excited band)" if _outside(pole, excited) else ""
-            lines.append(f"natural frequency {size:.4g} {RATE}, damping ratio {-pole.real / size:.3g}{told}")
+            outside = _outside(pole, excited)
+            told = " (outside the excited band)" if outside else f", damping ratio {-pole.real / size:.3g}"
+            lines.append(f"natural frequency {size:.4g} {RATE}{told}")
         elif size:
             lines.append(f"time constant {-1 / pole.real:.4g}")
     return lines
