@@ -134,7 +134,7 @@ class Export:
     """Print JSON for scripts."""
 
     def run(self) -> None:
-        from tino.exporting import export
+        from tino.exporting import export, usage
         from tino.report.card import card_text
         from tino.runs import read_run
 
@@ -142,9 +142,10 @@ class Export:
         path = self.out or self.run_folder / f"model{ending}"
         if path.suffix != ending:
             raise TinoError(f"--out is {path}, expected a name that ends in {ending}")
-        is_run = (self.run_folder / "config.json").exists()
-        card = card_text(read_run(self.run_folder), self.cache) if is_run else ""
-        done = export(_model(self.run_folder), path, self.format, card)
+        model, card = _model(self.run_folder), ""
+        if (self.run_folder / "config.json").exists():
+            card = card_text(read_run(self.run_folder), self.cache, usage(model, path, self.format))
+        done = export(model, path, self.format, card)
         if self.json:
             files = [str(file) for file in done.files]
             return print_json({"files": files, "difference": done.difference, "tolerance": done.tolerance})
