@@ -305,7 +305,7 @@ def test_a_low_coverage_is_said_in_a_short_and_true_line():
         (
             ["--level", "0.99"],
             "20 calibration records are too few for the level 0.99: it needs 99 or more, or a level of 0.95 or less "
-            "(half of the 40 test records, drawn with seed 0: give more with --data, or cut them with --blocks)",
+            "(half of the 40 test records: give more with --data, or use --blocks)",
         ),
         (["--level", "1"], "level is 1, expected a number between 0 and 1"),
         (["--data", "nowhere.npz"], "no file nowhere.npz"),

@@ -98,16 +98,17 @@ class Calibrate:
         model, test, drawn = done.model(), done.data(self.cache)[1], None
         if self.data is None:
             drawn, others = self._halves(len(test))
-            of = f"half of the {len(test)} test records, drawn with seed {self.seed}"
+            these = f"half of the {len(test)} test records"
+            of = f"{these}, drawn with seed {self.seed}"
             parts, test = [test.take(drawn)], test.take(others)
         else:
             parts = self._records(done)
-            of = f"all {sum(map(len, parts))} records of {self.data}"
+            of = these = f"all {sum(map(len, parts))} records of {self.data}"
         scores = torch.cat([record_scores(model, part, self.blocks) for part in parts])
         try:
             band = band_of(model, scores, self.level, self.blocks)
         except TinoError as error:
-            raise TinoError(f"{error} ({of}: give more with --data, or cut them with --blocks)") from error
+            raise TinoError(f"{error} ({these}: give more with --data, or use --blocks)") from error
         coverage = band.coverage(test)
         used = {} if drawn is None else {"test_records": drawn.tolist()}
         band.save(done.folder, {"calibration": of, "coverage": str(coverage), **used})
