@@ -24,7 +24,7 @@ from torch import Tensor
 
 import tino
 from tino.cli import run
-from tino.exporting import files, real, runner
+from tino.exporting import files, real, runner, usage
 from tino.exporting.graph import Run, compared, graphs, noise, output_difference
 from tino.exporting.program import program
 from tino.frame import numbers
@@ -454,13 +454,97 @@ def test_the_card_of_a_run_goes_with_its_export(tmp_path, capsys, own_cache):
     capsys.readouterr()
     assert run(["export", str(folder), "--format", "numpy", "--out", str(out), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["files"]
-    assert told == [str(out.with_name(name)) for name in ("motor.npz", "tino_runner.py", "motor.md")]
-    text = out.with_suffix(".md").read_text(encoding="utf-8")
+    assert told == [str(out.with_name(name)) for name in ("motor.npz", "tino_runner.py", "motor.npz.md")]
+    text = (beside := out.with_name("motor.npz.md")).read_text(encoding="utf-8")
     assert text.startswith("# linear on duffing")
     assert "24 for training, 2 for the test" in text
     names, told = text.splitlines()[-1].split(": ")
     assert names == "Exported as `motor.npz`, `tino_runner.py`"
     assert re.fullmatch(r"largest relative difference to the model itself \S+, at most 1e-09\.", told)
+    assert "from tino_runner import Runner\n\nmodel = Runner('motor.npz')\nu = model.step(f)" in text
+    assert "tino.load" not in text
+    assert "tino.predict" not in text
+    assert "the file does not warn" in text
+    assert run(["export", str(folder), "--format", "c", "--out", str(out.with_suffix(".c"))]) == 0
+    assert beside.read_text(encoding="utf-8") == text  # each format has a card of its own
+    code = out.with_name("motor.c.md").read_text(encoding="utf-8").split("```")[1]
+    assert code.startswith('c\n#include "motor.h"\n')
+    assert run(["export", str(folder), "--format", "numpy", "--out", str(out)]) == 0  # its own card is replaced
+    before = [file.unlink() for file in out.parent.glob("*.npz")]
+    beside.write_text("# My notes\n")
+    capsys.readouterr()
+    assert run(["export", str(folder), "--format", "numpy", "--out", str(out)]) == 1
+    told = f"tino: {beside} is no card that tino wrote: move it, or export under another name\n"
+    assert capsys.readouterr().err == told
+    assert (beside.read_text(), len(before), out.exists()) == ("# My notes\n", 1, False)
+
+
+OF_CARDS = ["linear", "pod-tino", "trtino", "don"]  # with initial states, a clock, and whole records
+
+
+@pytest.mark.parametrize("format", ["onnx", "pt2", "numpy"])
+@pytest.mark.parametrize("name", OF_CARDS)
+def test_the_code_of_a_card_gives_the_model_s_answers(name, format, exported_models, tmp_path, monkeypatch):
+    path = tmp_path / f"model.{format.replace('numpy', 'npz')}"
+    if format == "onnx":
+        pytest.importorskip("onnxruntime")
+    if format == "numpy" and name not in NATURAL:
+        return
+    model = (programs(name, exported_models) if format == "numpy" else exported_models(name))[-1]
+    tino.export(model, path, format)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "tino_runner", raising=False)
+    found, (f, ic) = usage(model, path, format), noise(model, model.frame.time.n)
+    assert ("NaN" in " ".join(found.limits)) == (format != "numpy")
+    u, code = model(f, ic), "\n".join(found.code)
+    given, answer = (f, ic), u
+    if model.properties.causal:
+        given, answer = (f[:, 0], ic), u[:, 1]
+    if format == "numpy":
+        given, answer = (f[0, 0], None if ic is None else ic[0]), u[0, 1]
+    like = torch.Tensor.clone if format == "pt2" else torch.Tensor.numpy
+    names = {key: like(one) for key, one in zip(("f", "ic"), given, strict=True) if one is not None}
+    first = code if format == "numpy" or not model.properties.causal else "\n".join(found.code[:-1])
+    exec(first, names)
+    if model.properties.causal:
+        names |= {"f": like(f[0, 1] if format == "numpy" else f[:, 1]), "i": 1}
+        exec(found.code[-1], names)
+    assert torch.allclose(torch.as_tensor(names["u"]), answer, rtol=1e-4, atol=1e-5 * float(answer.abs().max()))
+
+
+@pytest.mark.skipif(COMPILER is None and not os.environ.get("CI"), reason="there is no C compiler")
+@pytest.mark.parametrize("name", OF_CARDS[:2])
+def test_the_c_of_a_card_gives_the_model_s_answers(name, exported_models, tmp_path):
+    assert COMPILER is not None, "CI needs a C compiler"
+    model = programs(name, exported_models)[-1]
+    tino.export(model, tmp_path / "model.c", "c")
+    include, *lines = usage(model, tmp_path / "model.c", "c").code
+    f, ic = noise(model, 2)
+    arrays = {"f": f[0, 0], "ic": torch.zeros(1) if ic is None else ic[0]}
+    held = [f"model_real {key}[] = {{{', '.join(map(repr, one.tolist()))}}};" for key, one in arrays.items()]
+    show = 'for (int k = 0; k < MODEL_OUTPUTS; k++) printf("%.9g\\n", (double)u[k]);'
+    body = "\n".join([*held, "model_real u[MODEL_OUTPUTS];", *lines, "(void)ic;", show, "return 0;"])
+    (tmp_path / "main.c").write_text(f"#include <stdio.h>\n{include}\nint main(void) {{\n{body}\n}}\n")
+    flags = ["-Wall", "-Wextra", "-Werror", "-o", "main", "main.c", "model.c", "-lm"]
+    built = subprocess.run([COMPILER, *flags], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout.split()
+    u = model(f, ic)[0, 0]
+    assert list(map(float, said)) == pytest.approx(u.tolist(), rel=1e-4, abs=1e-5 * float(u.abs().max()))
+
+
+@pytest.mark.skipif(COMPILER is None and not os.environ.get("CI"), reason="there is no C compiler")
+def test_names_of_channels_do_not_end_or_open_a_comment(tmp_path):
+    assert COMPILER is not None, "CI needs a C compiler"
+    data = replace(several(), output_channels=tuple(tino.Channel(name) for name in ("a/*b", "c*/d", "e/*/f*/*")))
+    model = tino.build("linear", data)
+    model.solve(data)
+    done = tino.export(model, tmp_path / "model.c", "c")
+    flags = ["-Wall", "-Wextra", "-pedantic", "-Werror", "-c", "-o", tmp_path / "model.o", done.files[1]]
+    built = subprocess.run([COMPILER, *flags], capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    assert "Inputs are not checked" in done.files[0].read_text()
 
 
 def test_a_missing_package_is_named(exported_models, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import math
 import re
 import shutil
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 import tino
-from tino.bands import band_of, band_record, channel_weights, rank_of, read_band, record_scores
+from tino.bands import Coverage, band_of, band_record, channel_weights, rank_of, read_band, record_scores
 from tino.cli import run
 from tino.files import write_sealed
 from tino.folders import NEW, adopt
@@ -158,13 +159,20 @@ def test_blocks_of_long_records_are_approximate(fitted):
 
 def test_inputs_outside_the_training_are_told_each_time(fitted):
     model, test = fitted
-    band = tino.calibrate(model, test)
+    """The band as soon as an input leaves the range, a prediction only of what is far outside."""
+    band, (low, high) = tino.calibrate(model, test), model.frame.seen.inputs[0]
+    inside = test.f[:1].clamp(low, high)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        band(test.f[:1])
-    for _ in range(2):
-        with pytest.warns(tino.TinoWarning, match=r"f reaches .* in training: the band need not hold there"):
-            band(20 * test.f[:1])
+        band(inside)
+        band(torch.full_like(inside, high).double() * (1 + 1e-8))  # rounding
+        tino.predict(model, torch.full_like(inside, 1.05 * high))
+    for factor in (1.001, 1.05, 20.0):
+        for _ in range(2):
+            with pytest.warns(
+                tino.TinoWarning, match=r"f reaches (\S+), (?!\1)\S+ in training: the band need not hold"
+            ):
+                band(torch.full_like(inside, factor * high))
 
 
 def test_a_band_is_kept_beside_its_model(fitted, tmp_path):
@@ -225,6 +233,7 @@ def test_readouts_of_other_weights_or_changed_ones_are_refused(measured):
         ({"frequency": {**record["frequency"], "frequency": [1.0]}}, "does not hold read-outs"),
         ({"impulse": {**record["impulse"], "values": [[1.0]]}}, "does not hold read-outs"),
         ({"poles": None}, "does not hold read-outs"),
+        ({"notes": [1]}, "does not hold read-outs"),
         ({"second": {"values": [], "width": 1}}, "does not hold read-outs"),
         ({"second": {**record["second"], "width": 0}}, "does not hold read-outs"),
     ):
@@ -241,7 +250,7 @@ def test_calibrate_halves_the_test_records_and_says_so(measured, capsys, tmp_pat
     capsys.readouterr()
     assert run(["calibrate", str(measured), "--json", "--level", "0.8", "--seed", "3"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["calibration"] == "half of the test records, drawn with seed 3"
+    assert said["calibration"] == "half of the 40 test records, drawn with seed 3"
     assert (said["scores"], said["rank"], said["coverage"]["records"]) == (20, 17, 20)
     record = band_record(measured)
     assert record is not None
@@ -267,10 +276,37 @@ def test_blocks_are_counted_as_blocks(measured, capsys):
     assert "blocks are not independent" in card_text(read_run(measured))
 
 
+def test_all_records_of_a_file_are_used_but_not_the_training_s_own(measured, capsys, tmp_path):
+    capsys.readouterr()
+    done = read_run(measured)
+    train, test = done.data()
+    others = replace(train, u=1.01 * train.u), replace(test, u=0.99 * test.u)
+    tino.save_dataset(new := tmp_path / "new.h5", *others)
+    assert run(["calibrate", str(measured), "--data", str(new), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["scores"], said["coverage"]["records"]) == (64, 40)
+    assert said["calibration"] == f"all 64 records of {new}"
+    scores = torch.cat([record_scores(done.model(), part) for part in others])
+    assert said["width"] == [float(scores.sort().values[rank_of(64, 0.9) - 1])]
+    tino.save_dataset(copy := tmp_path / "copy.h5", train, test)
+    assert run(["calibrate", str(measured), "--data", str(copy)]) == 1
+    told = f"{measured} was trained on the data in {copy}: leave out --data to use its test records"
+    assert capsys.readouterr().err == f"tino: {told}\n"
+
+
+def test_a_low_coverage_is_said_in_a_short_and_true_line():
+    assert str(Coverage(0.2, 5, 5 / 6, 5)).endswith(" 83.3% ± 20.9%: rare by chance, so they may differ")
+    assert str(Coverage(0.8, 5, 5 / 6, 5)).endswith(" 83.3% ± 20.9%")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--level", "0.99"], "20 calibration records are too few for the level 0.99: it needs 99 or more"),
+        (
+            ["--level", "0.99"],
+            "20 calibration records are too few for the level 0.99: it needs 99 or more, or a level of 0.95 or less "
+            "(half of the 40 test records: give more with --data, or use --blocks)",
+        ),
         (["--level", "1"], "level is 1, expected a number between 0 and 1"),
         (["--data", "nowhere.npz"], "no file nowhere.npz"),
         (["--blocks", "-1"], "blocks is -1, expected 0 or more"),
@@ -288,9 +324,10 @@ def test_the_card_of_one_s_own_data(own, tmp_path, capsys):
     assert run(["train", str(own), "linear", "--test", "24", "--out", str(folder)]) == 0
     assert run(["calibrate", str(folder), "--data", str(own)]) == 1
     assert "leave out --data to use its test records" in capsys.readouterr().err
-    np.savez(other := tmp_path / "other.npz", **dict(np.load(own)))
+    held = dict(np.load(own))
+    np.savez(other := tmp_path / "other.npz", **{**held, "u": 1.01 * held["u"]})
     assert run(["calibrate", str(folder), "--data", str(other), "--level", "0.5"]) == 0
-    assert f"calibrated on {other}" in capsys.readouterr().out
+    assert f"calibrated on all 60 records of {other}" in capsys.readouterr().out
     assert run(["card", str(folder), "--json"]) == 0
     pages = json.loads(capsys.readouterr().out)["pages"]
     text, page = ((folder / name).read_text() for name in ("card.md", "card.html"))

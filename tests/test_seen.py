@@ -342,8 +342,8 @@ def test_few_records_of_one_law_seldom_lie_far_outside_one_another():
         f = (size / k[:, None] * torch.sin(k[:, None] * t + phase)).sum(1)[..., None]
         data = tino.Dataset(f, f, tino.TimeGrid(0, 10, 50), tino.Point(), tino.Point())
         seen = Seen.of(data.take(slice(6, 40)))
-        far += seen.far_outside(data, f[:6], None) is not None
-        twice += seen.far_outside(data, 2 * f, None) is not None
+        far += seen.outside(data, f[:6], None) is not None
+        twice += seen.outside(data, 2 * f, None) is not None
     assert far == 0
     assert twice == 400
 

@@ -4,8 +4,10 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from torch import Tensor
 
 import tino
 from tino.cli import run
+from tino.commands import streaming
 from tino.linear import AffineBlocks
 from tino.memories import as_vector, from_vector
 from tino.models.flow import Flow
@@ -378,6 +381,7 @@ BAD = {
     "[[1]]": 'the line is "[[1]]", expected',
     "[true]": 'the line is "[true]", expected',
     "[": 'the line is "[", expected',
+    "1_000": 'the line is "1_000", expected numbers separated by commas or spaces',
     "1,,": 'the line is "1,,", expected',
     "f": 'the line is "f", expected',
 }
@@ -401,6 +405,58 @@ def test_the_first_line_with_text_may_be_a_header(folder, monkeypatch, capsys):
     told = "tino: line 2: the header has 2 names, expected 1 (f)\n"
     assert answers(folder, "\nt,f\n1\n", monkeypatch, capsys, status=1) == ([], told)
     assert answers(folder, "\nt,f\n1\n", monkeypatch, capsys, "--skip-bad") == (["0.0"], told)
+
+
+@pytest.fixture
+def named(tmp_path):
+    """folder(channels, ...): a model with inputs of these names and units."""
+
+    def folder(*inputs: str, output: str = "u") -> Path:
+        parts = (name[:-1].split(" [") if " [" in name else [name] for name in inputs)
+        channels = tuple(tino.Channel(*part) for part in parts)
+        f, grids = torch.rand(4, 20, len(inputs)), (tino.TimeGrid(0.0, 1.0, 20), tino.Point(), tino.Point())
+        data = tino.Dataset(f, f[..., :1], *grids, input_channels=channels, output_channels=(tino.Channel(output),))
+        tino.build("linear", data, delays=2).save(tmp_path / "named")
+        return tmp_path / "named"
+
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("channels", "headers"),
+    [
+        (("force [N]",), ["force", "force [N]", '"force"', '"force [N]"', '"force" [N]', "force[N]"]),
+        (("shaft speed [rad/s]",), ["shaft speed", '"shaft speed"', "shaft speed [rad/s]", '"shaft speed [rad/s]"']),
+        (("a, b",), ["a, b", '"a, b"']),
+        (("x[0]",), ["x[0]", '"x[0]"']),
+        (("1st mass",), ["1st mass"]),
+        (
+            ("shaft speed [rad/s]", "load [N m]"),
+            [
+                '"shaft speed","load"',
+                "shaft speed,load",
+                "shaft speed [rad/s], load [N m]",
+                '"shaft speed [rad/s]","load [N m]"',
+                '"shaft speed" load',
+                '"shaft speed" [rad/s]\tload [N m]',
+            ],
+        ),
+        (("a,b", "c"), ['"a,b",c', '"a,b" c']),
+    ],
+)
+def test_a_header_may_have_quotes_and_units(channels, headers, named, monkeypatch, capsys):
+    folder = named(*channels, output="shaft angle")
+    for header in headers:
+        assert answers(folder, f"{header}\n", monkeypatch, capsys) == (['"shaft angle"'], ""), header
+
+
+def test_another_unit_in_a_header_is_told(named, monkeypatch, capsys):
+    folder = named("shaft speed [rad/s]", "load [N m]")
+    _, told = answers(folder, "shaft speed [rpm],load\n", monkeypatch, capsys)
+    assert told == "tino: note: shaft speed is in rpm, read as the model's rad/s\n"
+    _, told = answers(folder, "load [N m],shaft speed\n", monkeypatch, capsys, status=1)
+    order = "the columns are load, shaft speed; the model was built for this order: shaft speed, load"
+    assert told == f"tino: line 1: {order}\n"
 
 
 @pytest.mark.parametrize("line", ["0.1;0.2", "0x1f", "-.5e", "1,x", "nan", "-Inf", "12:30", '"0,1"'])
@@ -441,6 +497,47 @@ def test_a_missing_initial_state_is_asked_for_as_an_option(monkeypatch, capsys, 
     tino.build("pod-tino", from_a_state()).save(tmp_path / "model")
     _, told = answers(tmp_path / "model", "", monkeypatch, capsys, status=1)
     assert told == "tino: pod-tino takes an initial state of 10 numbers: give it with --ic\n"
+
+
+def test_an_initial_state_that_is_not_taken_is_refused(folder, monkeypatch, capsys):
+    _, told = answers(folder, "1\n", monkeypatch, capsys, "--ic", "0", status=1)
+    assert told == "tino: linear takes no initial state: leave out --ic\n"
+
+
+def test_a_state_file_that_is_none_names_what_to_do(folder, monkeypatch, capsys, tmp_path):
+    state, todo = tmp_path / "state", "delete it or name another --state"
+    other = tino.build("pod-tino", from_a_state())
+    other.save(tmp_path / "other")
+    for write in (
+        lambda: state.write_bytes(b"notes"),
+        lambda: tino.Stream(other, np.zeros(10)).save(state),
+        lambda: tino.Stream(tino.load(folder), records=2).save(state),
+    ):
+        write()
+        lines, told = answers(folder, "1\n", monkeypatch, capsys, "--state", str(state), status=1)
+        assert lines == []
+        assert todo in told
+        assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["stream", "export"])
+@pytest.mark.parametrize("name", ["none", "a-file", "folder"])
+def test_what_holds_no_model_is_told_as_for_other_commands(command, name, tmp_path, capsys):
+    (tmp_path / "a-file").write_text("")
+    (tmp_path / "folder").mkdir()
+    assert run([command, str(tmp_path / name)]) == 1
+    told = f"tino: no finished run in {tmp_path / name}: expected a folder written by 'tino train'\n"
+    assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_starts_ends_it_as_later(number, folder, monkeypatch, capsys):
+    def interrupted(_: Path) -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(5)
+
+    monkeypatch.setattr(streaming, "_model", interrupted)
+    assert answers(folder, "1\n", monkeypatch, capsys) == ([], "")
 
 
 def opened(folder: Path, *options: str) -> subprocess.Popen[bytes]:

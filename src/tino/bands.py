@@ -57,7 +57,7 @@ class Coverage:
         if self.blocks:  # neighbours are alike, so this spread would be too small
             return f"the band holds over {said}, expected about {self.expected:.1%}: blocks are not independent"
         low = self.share < self.expected - 2 * self.error
-        why = ": fewer than chance would explain, so are these records like those of the calibration?" if low else ""
+        why = ": rare by chance, so they may differ" if low else ""
         return f"the band holds over {said}, expected {self.expected:.1%} ± {self.error:.1%}{why}"
 
 
@@ -104,7 +104,7 @@ class Band:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TinoWarning)  # ours says more, and each time
             u = predict(self.model, f, ic)
-        if told := self.model.frame.seen.far_outside(self.model.frame, f, ic):
+        if told := self.model.frame.seen.outside(self.model.frame, f, ic, far=0.0):  # the band promises nothing there
             warnings.warn(f"{told}: the band need not hold there", TinoWarning, stacklevel=3)
         return u
 
@@ -143,8 +143,9 @@ def rank_of(n: int, level: float, word: str = "records") -> int:
     if not 0 < share < 1:
         raise TinoError(f"level is {level:g}, expected a number between 0 and 1, such as 0.9")
     if (k := math.ceil((n + 1) * share)) > n:
-        needed = math.ceil(share / (1 - share))
-        raise TinoError(f"{n} calibration {word} are too few for the level {level:g}: it needs {needed} or more")
+        needed, lower = math.ceil(share / (1 - share)), math.floor(100 * n / (n + 1)) / 100
+        fix = f"it needs {needed} or more" + (f", or a level of {lower:g} or less" if n else "")
+        raise TinoError(f"{n} calibration {word} are too few for the level {level:g}: {fix}")
     return k
 
 

@@ -204,7 +204,7 @@ class Framed(nn.Module):
 
         ``predict``, ``evaluate`` and ``query`` call it. A stream's steps do not: they would wait for the values.
         """
-        told = None if self._warned else self.frame.seen.far_outside(self.frame, f, ic)
+        told = None if self._warned else self.frame.seen.outside(self.frame, f, ic)
         if told is not None:
             self._warned = True
             warnings.warn(f"{told}: expect larger errors there", TinoWarning, stacklevel=3)

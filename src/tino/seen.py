@@ -46,8 +46,11 @@ class Seen:
         ic = None if data.ic is None else shifted(data.ic, column(self.state_offset), -1)
         return replace(data, u=shifted(data.u, column(self.output_offset), -1), ic=ic)
 
-    def far_outside(self, signals: Signals, f: Tensor, ic: Tensor | None) -> str | None:
-        """What of f (..., m) and ic (b, k) is far outside the ranges, in words; None if nothing is."""
+    def outside(self, signals: Signals, f: Tensor, ic: Tensor | None, far: float = FAR) -> str | None:
+        """What of f (..., m) and ic (b, k) is far outside the ranges, in words; None if nothing is.
+
+        With ``far`` 0 whatever is outside, beyond rounding.
+        """
         told = []
         states = () if ic is None else state_channels(signals, ic.shape[-1])
         for channels, values, seen in ((signals.input_channels, f, self.inputs), (states, ic, self.states)):
@@ -55,10 +58,11 @@ class Seen:
                 continue
             for channel, (low, high), (least, most) in zip(channels, seen, ranges(values, len(seen)), strict=True):
                 size = max(abs(low), abs(high))
-                room = min(FAR * size, high - low) + ROUNDING * size
+                room = min(far * size, high - low) + ROUNDING * size
                 beyond, given, known = max((low - least, least, low), (most - high, most, high))
                 if beyond > room:
-                    told.append(f"{channel} reaches {given:.3g}, {known:.3g} in training")
+                    digits = 3 if beyond > 1e-2 * size else 8
+                    told.append(f"{channel} reaches {given:.{digits}g}, {known:.{digits}g} in training")
         return "; ".join(told) or None
 
     def check_counts(self, signals: Signals, numbers: int) -> None:

@@ -73,8 +73,8 @@ class Calibrate:
     run_folder: RunFolder
     """Run folder written by 'tino train'; band.json and band.png are written into it."""
     data: Path | None = None
-    """Records to calibrate on, an .npz or dataset file, that the model was not trained on. If left out: half of the
-    run's test records, and the band is tried on the other half."""
+    """Records to calibrate on, all of an .npz or dataset file that the model was not trained on. If left out: half of
+    the run's test records, and the band is tried on the other half."""
     level: float = 0.9
     """Probability with which the band holds over a record."""
     blocks: int = 0
@@ -87,7 +87,9 @@ class Calibrate:
     """Print JSON for scripts."""
 
     def run(self) -> None:
-        from tino.bands import calibrate, rank_of
+        import torch
+
+        from tino.bands import band_of, rank_of, record_scores
         from tino.report.runs_report import write_band
         from tino.runs import read_run
 
@@ -96,11 +98,17 @@ class Calibrate:
         model, test, drawn = done.model(), done.data(self.cache)[1], None
         if self.data is None:
             drawn, others = self._halves(len(test))
-            records, test = test.take(drawn), test.take(others)
-            of = f"half of the test records, drawn with seed {self.seed}"
+            these = f"half of the {len(test)} test records"
+            of = f"{these}, drawn with seed {self.seed}"
+            parts, test = [test.take(drawn)], test.take(others)
         else:
-            records, of = self._records(done), str(self.data)
-        band = calibrate(model, records, self.level, blocks=self.blocks)
+            parts = self._records(done)
+            of = these = f"all {sum(map(len, parts))} records of {self.data}"
+        scores = torch.cat([record_scores(model, part, self.blocks) for part in parts])
+        try:
+            band = band_of(model, scores, self.level, self.blocks)
+        except TinoError as error:
+            raise TinoError(f"{error} ({these}: give more with --data, or use --blocks)") from error
         coverage = band.coverage(test)
         used = {} if drawn is None else {"test_records": drawn.tolist()}
         band.save(done.folder, {"calibration": of, "coverage": str(coverage), **used})
@@ -122,14 +130,18 @@ class Calibrate:
             raise TinoError(f"the run has {count} test record, which cannot be halved: give records with --data")
         return order[: count // 2].sort().values, order[count // 2 :].sort().values
 
-    def _records(self, done: "Run") -> "Dataset":
-        from tino.sources import read_arrays
+    def _records(self, done: "Run") -> "list[Dataset]":
+        """All that the file holds: a dataset's training and test part, as the model was trained on neither."""
+        from tino.sources import fingerprint, read_arrays
         from tino.storage import load_dataset
 
         assert self.data is not None
-        if self.data.resolve() == Path(done.config["data"]["source"]).resolve():
-            raise TinoError(f"{done.folder} was trained on {self.data}: leave out --data to use its test records")
-        return read_arrays(self.data) if self.data.suffix == ".npz" else load_dataset(self.data)[1]
+        parts = [read_arrays(self.data)] if self.data.suffix == ".npz" else list(load_dataset(self.data))
+        known = {done.config["data"]["fingerprint"], done.result.dataset_sha256}
+        if known & {fingerprint(parts[0]), parts[0].meta["checksum"]}:  # a copy has another path
+            told = f"{done.folder} was trained on the data in {self.data}"
+            raise TinoError(f"{told}: leave out --data to use its test records")
+        return parts
 
 
 @dataclass(frozen=True)

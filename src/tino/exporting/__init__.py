@@ -3,3 +3,4 @@
 from tino.exporting.files import FORMATS as FORMATS
 from tino.exporting.files import Exported as Exported
 from tino.exporting.files import export as export
+from tino.exporting.usage import usage as usage

@@ -31,7 +31,8 @@ typedef struct {{
 
 /* The state before the first input; ic may be NULL if {guard}_INITIAL is 0. */
 void {name}_start({name}_state *state, const {name}_real *ic);
-/* The next input f[{guard}_INPUTS] -> the next output u[{guard}_OUTPUTS]. */
+/* The next input f[{guard}_INPUTS] -> the next output u[{guard}_OUTPUTS]. Inputs are not checked: one that is NaN can
+   make all later outputs NaN. */
 void {name}_step({name}_state *state, const {name}_real *f, {name}_real *u);
 
 #endif
@@ -164,7 +165,7 @@ def sources(name: str, made: Program, about: dict[str, Any]) -> tuple[str, str]:
     }
     shared = {"name": name, "guard": name.upper(), "real": "double" if double else "float"}
     state = {"states": max(1, made.lags * sizes["J"]), "window": made.window * sizes["r"], "held": max(1, net)}
-    told = json.dumps(about, indent=2).replace("*/", "* /")
+    told = json.dumps(about, indent=2).replace("*/", "* /").replace("/*", "/ *")
     header = HEADER.format(**shared, **sizes, **state, about=told)
     body = (LINEAR if "linear" in a else "") + (PRODUCTS if terms else "") + _network(made, double)
     arrays = "\n".join(_array(key, one, double) for key, one in a.items())

@@ -28,6 +28,8 @@ from tino.version import VERSION
 
 CLOSE = {torch.float32: 1e-5, torch.float64: 1e-9}  # relative, of every output and state
 
+CHECK = "largest relative difference to the model itself"  # every card of an export says it
+
 
 @dataclass(frozen=True)
 class Exported:
@@ -42,7 +44,8 @@ def export(model: Operator, path: str | Path, format: str = "onnx", card: str = 
     """Write a model as ``onnx``, ``pt2``, ``numpy`` or ``c``; an error, and no file, if its answers differ.
 
     A causal model becomes one step with its state as inputs and outputs, and its start; others the whole record. A
-    ``card`` is Markdown to be written beside it, such as ``tino.report.card.card_text`` of its run, with their names.
+    ``card`` is Markdown, such as ``tino.report.card.card_text`` of its run, to be written beside it with their names:
+    model.onnx.md beside model.onnx. A file of that name that is no such card is left alone, with an error.
     """
     if not isinstance(model, Operator):
         raise TinoError(f"the model is {shown(model)}, expected one that tino.build or tino.load returns")
@@ -52,12 +55,16 @@ def export(model: Operator, path: str | Path, format: str = "onnx", card: str = 
         raise TinoError(
             f"the model is {str(own).removeprefix('torch.')}, expected float32 or float64: use model.float()"
         )
-    done = FORMATS[format](model, Path(path))
+    path = Path(path)
+    beside = path.with_name(f"{path.name}.md")
+    if card and beside.exists() and not (beside.is_file() and CHECK in beside.read_text("utf-8", "replace")):
+        raise TinoError(f"{beside} is no card that tino wrote: move it, or export under another name")
+    done = FORMATS[format](model, path)
     if not card:
         return done
     names = ", ".join(f"`{file.name}`" for file in done.files)
-    told = f"largest relative difference to the model itself {done.difference:.1e}, at most {done.tolerance:.0e}"
-    write_text(beside := Path(path).with_suffix(".md"), f"{card.rstrip()}\n\nExported as {names}: {told}.\n")
+    told = f"{CHECK} {done.difference:.1e}, at most {done.tolerance:.0e}"
+    write_text(beside, f"{card.rstrip()}\n\nExported as {names}: {told}.\n")
     return replace(done, files=(*done.files, beside))
 
 

@@ -250,9 +250,14 @@ def check_terms(states: int, sources: int, degree: int, cross: int) -> None:
 
 def eigenvalues(blocks: Tensor) -> Tensor:
     """Of the recurrence c_i = Σ_d c_{i-d} A_d, blocks (delays, J, J), the largest first."""
-    size, states = len(blocks) * blocks.shape[1], blocks.shape[1]
-    companion = blocks.new_zeros(size, size)
-    companion[:, :states] = blocks.flatten(0, 1)
-    companion[: size - states, states:] = torch.eye(size - states).to(blocks)
-    found = torch.linalg.eigvals(companion)
+    found = torch.linalg.eigvals(companion(blocks))
     return found[found.abs().argsort(descending=True)]
+
+
+def companion(blocks: Tensor) -> Tensor:
+    """M of (c_i, c_{i-1}, ...) = (c_{i-1}, c_{i-2}, ...) M for that recurrence."""
+    size, states = len(blocks) * blocks.shape[1], blocks.shape[1]
+    found = blocks.new_zeros(size, size)
+    found[:, :states] = blocks.flatten(0, 1)
+    found[: size - states, states:] = torch.eye(size - states).to(blocks)
+    return found

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tino.channels import Channel, channels_from_record, channels_record
 from tino.data import Dataset, check_dataset
-from tino.errors import TinoError, in_short
+from tino.errors import TinoError, in_short, of_kind
 from tino.files import read_sealed, write_sealed
 from tino.folders import READOUT
 from tino.models.store import weights_checksum
@@ -21,9 +21,10 @@ from tino.readouts.excited import Excited
 from tino.readouts.frequency import FrequencyResponse, frequency_response
 from tino.readouts.poles import RATE, pole_lines, poles
 from tino.readouts.second_order import kernel_at
-from tino.readouts.terminals import terminals
+from tino.readouts.terminals import Terminals, terminals
+from tino.seen import FAR
 
-FORMAT = 3
+FORMAT = 4
 CELLS = 24  # of a second-order kernel, over the memory
 FIX = "read it out again with 'tino readout'"
 
@@ -36,9 +37,10 @@ class Readout:
     impulse: ImpulseResponse
     frequency: FrequencyResponse
     excited: Excited
-    poles: tuple[complex, ...]  # of a law in coefficients about the point, the slowest first
+    poles: tuple[complex, ...]  # of a law in coefficients about the point, those that are printed
     second: Tensor  # h2 of each input with itself, its mean over cells: (cells, cells, outputs, inputs)
     width: int  # of a cell, in lags
+    notes: tuple[str, ...] = ()  # where it goes beyond the training
 
     def lines(self) -> list[str]:
         """Static gain, memory, excited band, linearity and poles, for people."""
@@ -52,7 +54,7 @@ class Readout:
                 lines.append(f"  {given.name} -> {output.name}: {settled if math.isfinite(gain) else never}")
         if about.drift > SETTLED:
             lines.append(f"  the model has not settled there: its answer still moves by {about.drift:.1%}")
-        lines += [f"  {line}" for line in pole_lines(self.poles)]
+        lines += [f"  {line}" for line in pole_lines(self.poles, self.excited)]
         lines.append("multisines, one input at a time:")
         for j, output in enumerate(about.output_channels):
             for i, given in enumerate(about.input_channels):
@@ -66,7 +68,7 @@ class Readout:
             lines.append(f"excited band of {given.name}: {bands_text(self.excited, i)}")
         if found.unsteady > 1e-2:
             lines.append(f"the answer is not periodic: it changes by {found.unsteady:.1%} from one period to the next")
-        return lines
+        return [*lines, *(f"note: {note}" for note in self.notes)]
 
     # -- on disk -------------------------------------------------------------------------------------------
 
@@ -88,6 +90,7 @@ class Readout:
             "excited": self.excited.record(),
             "poles": [[one.real, one.imag] for one in self.poles],
             "second": {"values": self.second.tolist(), "width": self.width},
+            "notes": list(self.notes),
         }
 
     @staticmethod
@@ -113,7 +116,8 @@ class Readout:
         second = _numbers(bent["values"], (len(bent["values"]), *pairs))
         if width < 1 or not len(second):
             raise ValueError(f"its second order has {len(second)} cells of {width} lags")
-        return Readout(str(record["model"]), impulse, frequency, excited, rates, second, width)
+        notes = tuple(of_kind(note, str, "a note") for note in record["notes"])
+        return Readout(str(record["model"]), impulse, frequency, excited, rates, second, width, notes)
 
     def save(self, folder: Path) -> None:
         about = {"format": FORMAT, "weights_sha256": weights_checksum(folder)}
@@ -144,7 +148,20 @@ def read_out(
     longest = float(torch.where(impulse.memory.isfinite(), impulse.memory / impulse.step, len(impulse.values)).amax())
     width, settle = max(1, math.ceil(longest / CELLS)), settling(ends)[0]
     second = torch.stack([kernel_at(ends, place, settle, CELLS, width) for place in ends.inputs], -1)
-    return Readout(model.frame.model, impulse, frequency, excited, poles(ends, settle), second, width)
+    rates, notes = poles(ends, settle, excited), beyond(ends, excited, frequency.level)
+    return Readout(model.frame.model, impulse, frequency, excited, rates, second, width, notes)
+
+
+def beyond(ends: Terminals, excited: Excited, level: Sequence[float]) -> tuple[str, ...]:
+    """Where the constant input is outside the range of the training, and where the multisines are far larger."""
+    told, channels = [], ends.frame.input_channels
+    for channel, at, (low, high) in zip(channels, ends.point, ends.frame.seen.inputs, strict=False):
+        if not low <= at <= high:
+            told.append(f"{channel.name} = {at:g} is outside {low:.3g} to {high:.3g}, the range of the training")
+    for channel, one, known in zip(channels, level, excited.rms.tolist(), strict=True):
+        if one > (1 + FAR) * known:
+            told.append(f"{channel.name} has a root mean square of {one:.3g}, {known:.3g} in training")
+    return tuple(told)
 
 
 def read_readout(folder: Path) -> Readout | None:

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from tino.bands import band_record, read_band
 from tino.devices import pick_device
 from tino.errors import TinoError
+from tino.exporting.usage import Usage
 from tino.files import write_text
 from tino.folders import CARD
 from tino.frame import numbers
@@ -26,6 +27,7 @@ from tino.text import visible
 from tino.version import VERSION
 
 STEPS, WARM = 400, 40  # timed, and before the clock runs
+WARNS = "Outside the ranges above it extrapolates; tino.predict warns when an input is far outside."
 Rows = list[tuple[str, str]]
 WORDS = {"causal": "causal", "autonomous": "autonomous", "at_rest": "at rest", "time_invariant": "time-invariant"}
 BEHIND = {"causal": "leak", "autonomous": "clock", "at_rest": "drift", "time_invariant": "defect"}
@@ -40,6 +42,7 @@ class Card:
     sections: dict[str, Rows]
     code: tuple[str, ...]
     limits: tuple[str, ...]
+    language: str = "python"
 
     def _tables(self) -> list[Markup]:
         return [
@@ -49,7 +52,7 @@ class Card:
 
     def markdown(self) -> str:
         parts = [f"# {in_markdown(self.title)}", in_markdown(self.lead), *(one.markdown() for one in self._tables())]
-        parts += ["## How to use it", "\n".join(["```python", *self.code, "```"]), "## Limits"]
+        parts += ["## How to use it", "\n".join([f"```{self.language}", *self.code, "```"]), "## Limits"]
         parts += ["\n".join(f"- {in_markdown(limit)}" for limit in self.limits), f"Written by tino {VERSION}."]
         return "\n\n".join(parts) + "\n"
 
@@ -65,9 +68,13 @@ def in_html_lines(lines: tuple[str, ...]) -> str:
     return "\n".join(map(in_html, lines))
 
 
-def card_text(run: Run, cache: Path | None = None) -> str:
-    """The card as Markdown, to travel with an exported model."""
-    return make_card(run, cache).markdown()
+def card_text(run: Run, cache: Path | None = None, exported: Usage | None = None) -> str:
+    """The card as Markdown; with ``exported`` its code and limits are those of the file it travels with."""
+    card = make_card(run, cache)
+    if exported is not None:
+        limits = (*(one for one in card.limits if one != WARNS), *exported.limits)
+        card = replace(card, code=exported.code, limits=limits, language=exported.language)
+    return card.markdown()
 
 
 def write_card(run: Run, cache: Path | None = None) -> list[Path]:
@@ -194,8 +201,8 @@ def _band(run: Run, model: Operator) -> Rows:
 
 def _speed(model: Operator) -> Rows:
     if not model.properties.causal:
-        return [("one record", latency_text(_whole_seconds(model)))]
-    return [("one step", latency_text(step_seconds(model)))]
+        return [("one record in torch", latency_text(_whole_seconds(model)))]
+    return [("one step in torch", latency_text(step_seconds(model)))]
 
 
 def latency_text(seconds: list[float]) -> str:
@@ -256,7 +263,7 @@ def _limits(run: Run, model: Operator, excited: Excited | None) -> tuple[str, ..
         found.append("It needs the whole input before it answers, and uses the future to explain the present.")
     elif model.longest is not None:
         found.append("Its answer depends on the time since the start of the record, so it ends with the training's.")
-    found.append("Outside the ranges above it extrapolates; it warns when an input is far outside.")
+    found.append(WARNS)
     if excited is not None:
         found.append("At frequencies outside the excited band its response is a guess.")
     found.append("The errors are of test records drawn like the training's: other kinds of input may be worse.")
