@@ -4,8 +4,8 @@ from typing import Any
 
 HEAD = """# Measured systems
 
-Models learned from measurements, by the commands that you would type: `tino import`, `tino train`, `tino evaluate`
-(`benchmarks/measured.py`; results in `results/measured`). Splits and protocols are the official ones. Nothing of a test
+Models learned from measurements: imported and trained by the commands of [own-data.md](own-data.md), scored by each
+benchmark's own protocol (`benchmarks/measured.py`; results in `results/measured`). Splits and protocols are the official ones. Nothing of a test
 record is seen in training or in any choice: delays, terms, ridges and winners are chosen on held-out training data.
 """
 
@@ -35,7 +35,8 @@ TAIL = """## What the columns say
 
 - *seconds*: from reading the data to the fitted model, on a CPU with the number of threads that the result file gives,
   beside other work on the same machine: for orders of magnitude only. `lstm`, `gru`, `flow-tino` and `auto` had a
-  budget of {budget}; the others are closed forms, which take what they take.
+  budget of {budget} for what is learned by gradients: the closed form inside `flow-tino`, and the last fit of `auto`'s
+  winner, come on top. The others have no time limit.
 - *numbers*: all stored fitted numbers.
 - *certified*: measured on the trained model in float64 ([certificates.md](certificates.md)). All models here are causal
   and autonomous; those with a constant term or biases are not at rest.
