@@ -18,7 +18,7 @@ Data: T. Wigren and J. Schoukens, ECC 2013, 2933-2938.
 
 On the whole arrow the published polynomial nonlinear state space model is ahead of every model here. Three ways were
 tried: least squares of one step (`polynomial`), of whole simulations (`polynomial-sim`), and a polynomial with a small
-network (`flow-tino`), which follows the training best and extrapolates worse.
+network (`flow-tino`), which gains less than fitting whole simulations does.
 """
 
 MIRROR = """\
