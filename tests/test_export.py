@@ -474,7 +474,7 @@ def test_the_card_of_a_run_goes_with_its_export(tmp_path, capsys, own_cache):
     beside.write_text("# My notes\n")
     capsys.readouterr()
     assert run(["export", str(folder), "--format", "numpy", "--out", str(out)]) == 1
-    told = f"tino: {beside} is no card that tino wrote: move it, or export under another name\n"
+    told = f"tino: {beside} is not a card written by tino: move it, or export under another name\n"
     assert capsys.readouterr().err == told
     assert (beside.read_text(), len(before), out.exists()) == ("# My notes\n", 1, False)
 

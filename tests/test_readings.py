@@ -295,7 +295,7 @@ def test_all_records_of_a_file_are_used_but_not_the_training_s_own(measured, cap
 
 
 def test_a_low_coverage_is_said_in_a_short_and_true_line():
-    assert str(Coverage(0.2, 5, 5 / 6, 5)).endswith(" 83.3% ± 20.9%: rare by chance, so they may differ")
+    assert str(Coverage(0.2, 5, 5 / 6, 5)).endswith(" 83.3% ± 20.9%: unlikely by chance, so the records may differ")
     assert str(Coverage(0.8, 5, 5 / 6, 5)).endswith(" 83.3% ± 20.9%")
 
 

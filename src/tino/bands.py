@@ -57,7 +57,7 @@ class Coverage:
         if self.blocks:  # neighbours are alike, so this spread would be too small
             return f"the band holds over {said}, expected about {self.expected:.1%}: blocks are not independent"
         low = self.share < self.expected - 2 * self.error
-        why = ": rare by chance, so they may differ" if low else ""
+        why = ": unlikely by chance, so the records may differ" if low else ""
         return f"the band holds over {said}, expected {self.expected:.1%} ± {self.error:.1%}{why}"
 
 

@@ -58,7 +58,7 @@ def export(model: Operator, path: str | Path, format: str = "onnx", card: str = 
     path = Path(path)
     beside = path.with_name(f"{path.name}.md")
     if card and beside.exists() and not (beside.is_file() and CHECK in beside.read_text("utf-8", "replace")):
-        raise TinoError(f"{beside} is no card that tino wrote: move it, or export under another name")
+        raise TinoError(f"{beside} is not a card written by tino: move it, or export under another name")
     done = FORMATS[format](model, path)
     if not card:
         return done
