@@ -130,16 +130,18 @@ def others(beyond: Results) -> str:
 
 
 def steppers(beyond: Results) -> str:
-    """fno-step beside the chosen flow, and how long it was trained."""
-    heads = "| problem | chosen flow | fno-step | steps | minutes | device | the flow's over its error |"
+    """fno-step beside the chosen flow, the range of its seeds, and how long it was trained."""
+    heads = "| problem | chosen flow | fno-step | seed by seed | steps | seconds | the flow's over its error |"
     lines = [heads, f"| :--- |{' ---: |' * 6}"]
     for problem in ROWS:
         found = stepper(beyond, problem)
         flow = error(beyond, problem, chosen(problem))
         if found is None or flow is None:
             continue
-        one = found.results[0]
-        cells = [short(flow), short(found.error), f"{one.steps:,}", f"{one.train_seconds / 60:.0f}", one.device]
+        seeds = [short(result.mse) for result in found.results] if len(found.results) > 1 else ["–"]
+        steps = [f"{result.steps:,}" for result in found.results]
+        seconds = max(result.train_seconds for result in found.results)
+        cells = [short(flow), short(found.error), ", ".join(seeds), ", ".join(steps), f"{seconds:.0f}"]
         lines.append(f"| {problem} | {' | '.join(cells)} | {flow / found.error:.1e} |")
     return "\n".join(lines)
 
