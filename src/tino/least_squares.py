@@ -31,6 +31,14 @@ class NormalEquations:
         self.rows += x.shape[1]
         self._factored = None
 
+    def leave_out(self, features: Tensor) -> None:
+        """Take these for zero, (k, p): their factors are zero."""
+        assert self.gram is not None
+        assert self.right is not None
+        self.gram = self.gram.masked_fill(features[:, :, None] | features[:, None, :], 0.0)
+        self.right = self.right.masked_fill(features[:, :, None], 0.0)
+        self._factored = None
+
     def solve(self, ridge: float, terms: tuple[int, ...] | None = None) -> Tensor:
         """W (k, p, j), with these features alone if ``terms`` names them."""
         size, values, vectors, turned = self._factors(terms)
@@ -68,6 +76,8 @@ def gauss_newton(
     (left,) = residuals(x[None])
     error, damping = float(left.square().mean()), DAMPING
     places = active.nonzero()[:, 0].tolist()
+    if not places:
+        return x, error, torch.zeros_like(x)
     units = _differences(residuals, x, left, places) if units is None else units[places]
     effects = torch.zeros_like(x)
     for _ in range(MOST_ITERATIONS):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -32,6 +33,8 @@ ROWS = 40  # for each term, at least
 GOOD = 1e-7, 1e-10  # held-out errors over the mean square: below, coarser coordinates, or strides, are not tried
 DELAYS = ((1, 1), (2, 1), (3, 1), (5, 8), (6, 7))  # of hidden states, and their strides
 LINEAR_DELAYS = (1, 2, 3, 5, 10, 20, 30, 60, 120)
+FIELD_DELAYS = (1, 2, 3)  # of a field: more are tried where fewer do not follow
+FOLLOWS = 1e-3  # held-out error over the mean square: above, a law does not follow the data
 PRODUCTS = (15, 30, 45)  # of many coefficients, so many enter products
 LEVELS = (300, 100, 1000)  # steps over which the level of the excitation is taken
 EDGES = (0.02, 0.98)  # of the levels that are met: below and above, the coefficients stay as they are there
@@ -52,7 +55,7 @@ class ClosedForm(Plan):
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
         found = search(self, train, show_progress)
         assert found.law is not None
-        return Fitted(found.law, found.warmup, found.notes)
+        return Fitted(found.law, found.warmup, found.notes, found.relative)
 
     def first(self, train: Dataset) -> CoefficientLaw:
         """A state that stays as it is."""
@@ -66,9 +69,15 @@ class ClosedForm(Plan):
 
 def search(plan: ClosedForm, train: Dataset, show_progress: bool) -> Search:
     """Fit every law that suits the data, and keep the one with the least held-out error."""
+    waves = suits_waves(train) and plan.coordinates != "pod" and not plan.levels and plan.delays < 2
+    if plan.coordinates == "waves" and not waves:
+        needs = "waves need one input and one output on the same periodic box or interval, and one delay"
+        raise TinoError(f"{needs}: leave coordinates out")
+    if plan.degree > 2 and train.output_size > FEW and not waves:
+        raise TinoError(f"products of a field's POD coefficients have degree 2 at most, got degree = {plan.degree}")
     with torch.no_grad(), progress("fitting", _count(plan, train), show_progress) as advance:
-        found = Search(Rollouts.of(train), advance)
-        if suits_waves(train) and plan.coordinates != "pod" and not plan.levels:
+        found = Search(Rollouts.of(train, bool(plan.clock)), advance)
+        if waves:
             try_waves(plan, found)
         if plan.coordinates != "waves" and found.relative > GOOD[0]:
             try_coefficients(plan, found)
@@ -83,7 +92,7 @@ def _count(plan: ClosedForm, train: Dataset) -> int:
     waves = 2 * len(WAVE_CUTS) * HIGHEST if suits_waves(train) else 0
     if train.output_size <= FEW:
         return waves + 2 * (len(LINEAR_DELAYS) if plan.degree == 1 else 5 * len(DELAYS))
-    return waves + len(CUTS) * (len(PRODUCTS) + 2)
+    return waves + len(CUTS) * len(FIELD_DELAYS) * (1 if plan.degree == 1 else len(PRODUCTS) + 2)
 
 
 # -- per wavenumber ------------------------------------------------------------------------------------------
@@ -105,10 +114,11 @@ def try_waves(plan: ClosedForm, found: Search) -> None:
     for cut in WAVE_CUTS if len(grid.shape) == 1 else WAVE_CUTS[-1:]:
         for family, over in families:
             waves = Fourier.of(grid, some_rows(data.rows(data.u)), cut, over)
-            sizes = {"clock": plan.clock, "times": data.time.n, "constant": not found.rollouts.from_zero}
+            sizes = {"clock": plan.clock, "times": found.rollouts.times, "constant": not found.rollouts.from_zero}
             largest = WavenumberLaw(waves, box_length(grid), family, highest, **sizes)
             cost = math.prod(waves.sizes["fine"]) * largest.count
             equations = fit(largest, data, rows=round(WORK[1] / cost))
+            equations.leave_out(largest.silent(some_rows(data.rows(data.f)), INPUT_CUT))
             for order in range(0 if family == LOCAL else 1, highest + 1):
                 law = WavenumberLaw(waves, box_length(grid), family, order, **sizes)
                 found.offer(law, equations, tuple(range(law.count)))
@@ -153,11 +163,18 @@ def coordinates(data: Dataset, cut: float, zero: bool) -> Coordinates:
 
 
 def _projection(rows: Tensor, weights: Tensor | None, cut: float) -> tuple[Tensor, Tensor]:
+    """To coordinates (x, J) and back; few values are their own, but for those that are all but zero."""
     weights = torch.ones(rows.shape[1], dtype=torch.float64) if weights is None else weights.double()
     rows = rows * weights
-    few = rows.shape[1] <= FEW
-    modes = torch.eye(rows.shape[1], dtype=torch.float64) if few else pod(rows, False, cut).modes.cpu()
-    size = (rows @ modes[:1].T).square().mean().sqrt().clamp_min(1e-300)
+    sizes = rows.square().mean(0).sqrt()
+    if rows.shape[1] <= FEW:
+        there = sizes > INPUT_CUT * sizes.max()
+        there[0] |= not bool(there.any())
+        modes, size = torch.eye(rows.shape[1], dtype=torch.float64)[there], sizes.max()
+    else:
+        modes = pod(rows, False, cut).modes.cpu()
+        size = (rows @ modes[:1].T).square().mean().sqrt()
+    size = torch.where(size > 0, size, 1.0)
     return weights[:, None] * modes.T / size, size * modes / weights
 
 
@@ -228,7 +245,7 @@ def _cut(data: Dataset, n: int):
 def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[CoefficientLaw]]:
     """Lists of laws, each a part of the last one, that share one set of normal equations."""
     data, zero = found.rollouts.fitted, found.rollouts.from_zero
-    common = {"clock": plan.clock, "times": data.time.n}
+    common = {"clock": plan.clock, "times": found.rollouts.times}
     few = data.output_size <= FEW
     sources = at.to_input.shape[1]
 
@@ -241,21 +258,24 @@ def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[
         moments: int,
         cross: int = 0,
         level: int = 0,
+        near: int = 0,
     ) -> CoefficientLaw:
         sizes = {"delays": delays, "stride": stride, "moments": moments, "products": products, "degree": degree}
-        made = at.law(data, **sizes, cross=cross, constant=constant, level=level, **common)
+        made = at.law(data, **sizes, near=near, cross=cross, constant=constant, level=level, **common)
         if level:
             made.levels.data.copy_(levels_met(made, data))
         return made
 
     constants = (False, True) if zero else (True,)
     asked = [(plan.delays, plan.stride or 1)] if plan.delays else None
-    if plan.degree == 1 or plan.clock:
+    if plan.degree == 1 or plan.levels:
         usual = [n for n in LEVELS if 4 * n <= data.shortest] or [max(2, data.shortest // 4)]
         levels = usual if plan.levels else [0]
-        for p, s in asked or [(p, 1) for p in (LINEAR_DELAYS if few else (1,))]:
+        for p, s in asked or [(p, 1) for p in (LINEAR_DELAYS if few else FIELD_DELAYS)]:
+            if not few and p > 1 and not asked and found.relative < FOLLOWS:
+                break
             count = (p * at.states + (p * s + 1) * sources) * (1 + plan.clock + plan.levels)
-            if p * s < data.time.n - 1 and (p == 1 or p * s * 4 <= data.time.n) and count <= TERMS:
+            if p * s < data.time.n and (p == 1 or p * s * 4 <= data.time.n) and count <= TERMS:
                 yield from ([law(p, s, 1, 0, constant, 0, level=levels[0])] for constant in constants)
         if isinstance(found.law, CoefficientLaw):  # other levels with the best delays
             p, s, constant = (found.law.sizes[name] for name in ("delays", "stride", "constant"))
@@ -263,7 +283,7 @@ def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[
         return
     if few:
         for p, s in asked or DELAYS:
-            if p * s >= data.time.n - 1:
+            if p * s >= data.time.n:
                 continue
             if s > 1 and found.relative < GOOD[1]:
                 return
@@ -274,7 +294,15 @@ def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[
                     yield [law(p, s, d, at.states, constant, MOMENTS, MOMENTS * (d > 1)) for d in fits]
         return
     counts = sorted({min(k, at.states) for k in PRODUCTS})
-    for constant in constants:
-        yield [law(1, 1, 1, 0, constant, 2), *[law(1, 1, 2, k, constant, 2) for k in counts]]
-        if at.states * (at.states + sources) < TERMS:
-            yield [law(1, 1, 2, at.states, constant, 2, cross=1)]
+    for p, s in asked or [(p, 1) for p in FIELD_DELAYS]:
+        if p > 1 and not asked and found.relative < FOLLOWS:
+            return
+        sizes = {"delays": p, "stride": s, "moments": min(p * s + 1, MOMENTS), "near": int(p > 1)}
+        if p * s >= data.time.n or p * at.states + sizes["moments"] * sources > TERMS:
+            continue
+        for constant in constants:
+            one = partial(law, **sizes, constant=constant)
+            linear = [one(degree=1, products=0)] if plan.degree == 0 else []
+            yield [*linear, *[one(degree=2, products=k) for k in counts]]
+            if at.states * (at.states + sources) < TERMS:
+                yield [one(degree=2, products=at.states, cross=1)]

@@ -106,7 +106,7 @@ def with_hidden_waves(
     with torch.no_grad():
         asked = sorted({one for one in (*FINER, plan.finer) if 1 < one <= plan.finer})
         if not asked or not GOOD * rollouts.size < least < math.inf or not has_hidden_waves(train, law.waves):
-            return Fitted(law)
+            return Fitted(law, left=least / rollouts.size)
         effects = gauss_newton(partial(Pairs.of(law, rollouts.fitted).residuals, law), law.numbers, law.numbers != 0)[2]
         active = effects > BOLD
         active[0] = law.numbers[0] != 0  # f
@@ -118,12 +118,11 @@ def with_hidden_waves(
                     break
                 best, least = made, error
                 advance()
-    if best is law:
-        return Fitted(law)
-    hidden = int((best.waves.own() == 0).sum())
-    return Fitted(
-        best, notes=(f"{hidden} of its {len(best.start)} waves lie beyond the samples; they start as fitted",)
-    )
+    notes = ()
+    if best is not law:
+        hidden = int((best.waves.own() == 0).sum())
+        notes = (f"{hidden} of its {len(best.start)} waves lie beyond the samples; they start as fitted",)
+    return Fitted(best, notes=notes, left=least / rollouts.size)
 
 
 def diffusion(law: EquationLaw, pairs: "Pairs") -> EquationLaw:
@@ -158,7 +157,7 @@ class Pairs:
         some, row = data.take(records), torch.arange(count)
         c = [law.state(some.u[row, times - lag].double()) for lag in (1, 0)]
         g = torch.stack([law.inputs(some.f[row, times - lag].double()) for lag in (2, 1, 0)], 1)
-        return Pairs(c[0][:, None], g, c[1], float((c[1] - c[0]).square().mean().sqrt()))
+        return Pairs(c[0][:, None], g, c[1], float((c[1] - c[0]).square().mean().sqrt()) or 1.0)
 
     def residuals(self, law: EquationLaw, several: Tensor) -> Tensor:
         """Those of several sets of numbers (c, p), one after another: (c, r)."""

@@ -32,7 +32,7 @@ def has_hidden_waves(train: Dataset, waves: Fourier) -> bool:
     size = every.aliases(some_rows(train.rows(train.u))).abs().square().mean(0).sqrt()
     n = torch.tensor(waves.sizes["shape"])
     rim = (2 * every.kept.abs() >= n - 2).any(1)
-    return bool(size[rim].max() > RIM * size.max())
+    return bool(rim.any()) and bool(size[rim].max() > RIM * size.max())
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from tino.parts.start import Start, starts_from_ic, starts_shared
 from tino.parts.warmup import Warmup
 from tino.parts.wavenumbers import WavenumberLaw, box_length
 
+POOR = 0.2  # held-out error over the mean square
+
 Memory = tuple[Tensor, Tensor]  # the states (b, lags, J) and the inputs (b, window - 1, r) before
 
 
@@ -34,6 +36,15 @@ class Fitted:
     law: Law
     warmup: Warmup | None = None
     notes: tuple[str, ...] = ()
+    left: float = 0.0  # error of held-out records, over their mean square
+
+    @property
+    def poor(self) -> tuple[str, ...]:
+        """A note, if the law hardly follows the data."""
+        if self.left < POOR:
+            return ()
+        told = f"it hardly follows held-out records: their MSE is {self.left:.2g} of the mean square"
+        return (f"{told}; tino diagnose says what the data need",)
 
 
 @dataclass(frozen=True)
@@ -177,6 +188,7 @@ class Flow(Operator):
             torch.manual_seed(self.seed)  # a network is made here, of the sizes that the fit has found
             found = self.plan.fit(train, show_progress)
         self.start_part, self.law, self.warmup, self.notes = Start.of(train), found.law, found.warmup, found.notes
+        self.notes += found.poor
         if train.ic is None and not starts_shared(train):
             self.notes += (
                 "the records start from different states, which are not given as ic: it starts from their mean",

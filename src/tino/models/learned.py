@@ -6,7 +6,7 @@ import torch
 
 from tino.data import Dataset
 from tino.errors import TinoError
-from tino.models.closed import ClosedForm, search, suits_waves
+from tino.models.closed import FOLLOWS, ClosedForm, search, suits_waves
 from tino.models.equations import Equation, Pairs, diffusion, stable_equation
 from tino.models.flow import Fitted, Plan
 from tino.models.rollouts import Rollouts
@@ -20,7 +20,6 @@ from tino.parts.pointwise import Pointwise
 
 ROWS = 20_000  # successive states that scales are taken from
 STEPS = 2  # inner steps of an equation with a network, at least
-FOLLOWS = 1e-3  # held-out error over the mean square: above, an equation does not follow the data
 
 
 @dataclass(frozen=True)
@@ -55,14 +54,15 @@ class Learned(Plan):
             return self._in_coefficients(self._closed_form(train, show_progress), train)
         rollouts = Rollouts.of(train)
         law, error = stable_equation(Equation(self.degree, self.steps), train, rollouts, show_progress)
-        if law.waves.sizes["mirrored"] and self.coordinates != "waves":
-            try:  # an equation's terms are even under a mirror, and a wind is not
+        mirrored, follows = law.waves.sizes["mirrored"], error <= FOLLOWS * rollouts.size
+        if (mirrored or not follows) and self.coordinates != "waves":
+            try:  # an equation's terms are even under a mirror, and a wind is not; and u need not be the state
                 found = self._closed_form(train, show_progress)
             except TinoError:  # none follows
                 found = None
-            if found is not None and found.error < error:
+            if found is not None and found.error < error and (mirrored or _needs_delays(found)):
                 return self._in_coefficients(found, train)
-        if error > FOLLOWS * rollouts.size:  # its powers stand in for other terms, and may diverge elsewhere
+        if not follows:  # its powers stand in for other terms, and may diverge elsewhere
             law = law.again(self.steps or STEPS, self.degree or 2)
             law = diffusion(law, Pairs.of(law, rollouts.fitted))
         return self._on_the_grid(law, rollouts)
@@ -99,3 +99,8 @@ class Learned(Plan):
             v = law.waves.waves(pairs.past[:, -1])
             law.network.fit(law.waves, v, law.waves.waves(pairs.inputs[:, -1, :-1]), rate)
         return Fitted(law)
+
+
+def _needs_delays(found: Search) -> bool:
+    """Whether a law follows the data that reads more than the last state."""
+    return found.law is not None and found.law.lags > 1 and found.relative <= FOLLOWS

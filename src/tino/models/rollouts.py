@@ -31,16 +31,20 @@ class Rollouts:
     held: Dataset
     start: Start
     weights: Tensor  # (x,) of the outputs in an error: several channels weigh alike
+    times: int  # of a record
+    before: int  # times of a record before those held out
 
     @staticmethod
-    def of(train: Dataset) -> "Rollouts":
+    def of(train: Dataset, clock: bool = False) -> "Rollouts":
+        """With a ``clock`` records are not cut into windows, which would not know their time."""
         fitted, held = hold_out(train)
         weights = output_weights(train)
         weights = torch.ones(train.output_size) if weights is None else weights
-        if held.burn_in and held.time.n > LONG:
+        before = round((held.time.start - train.time.start) / train.time.step)
+        if held.burn_in and held.time.n > LONG and not clock:
             burn_in = min(held.burn_in, LONG // 2)  # a rollout starts from the outputs at its end
             held = windows(between(held, held.burn_in - burn_in, held.time.n, burn_in), LONG)
-        return Rollouts(fitted, held, Start.of(train), weights.double())
+        return Rollouts(fitted, held, Start.of(train), weights.double(), train.time.n, before)
 
     @property
     def from_zero(self) -> bool:
@@ -72,7 +76,8 @@ class Rollouts:
         g = law.inputs(self.held.f.double())
         drive = torch.cat([g.new_zeros(len(g), law.window - 1, g.shape[2]), g], 1)
         past = past.expand(copies, *past.shape)
-        states, largest = [past[:, :, -1]], FAR * law.state(u).abs().max()
+        seen = u if bool(u.any()) else self.fitted.u.double()  # records of zeros do not tell the size of a state
+        states, largest = [past[:, :, -1]], FAR * law.state(seen).abs().max()
         counts = torch.ones(u.shape[:2], dtype=torch.bool) if self.held.mask is None else self.held.mask
         total, sums = counts[:, first - 1 :].sum(), u.new_zeros(copies)
         generator = torch.Generator().manual_seed(0)
@@ -81,9 +86,9 @@ class Rollouts:
             if warmup is not None and i < law.lags:
                 c = warmup(inputs, i).expand_as(past[:, :, -1])
             else:
-                c = step(past, inputs.expand(copies, *inputs.shape), i)
+                c = step(past, inputs.expand(copies, *inputs.shape), self.before + i)
             c = c * (1 + NOISE * torch.randn(c.shape[1:], generator=generator, dtype=c.dtype))
-            c = torch.where(c.abs() < largest, c, torch.nan)  # diverged: NaN stays
+            c = torch.where(c.abs() <= largest, c, torch.nan)  # diverged: NaN stays
             past = torch.cat([past[:, :, 1:], c[:, :, None]], 2)
             states.append(c)
             if len(states) >= LOOK or i == u.shape[1] - 1:

@@ -54,7 +54,7 @@ class Simulated(Plan):
             best = min(found, key=lambda one: one.error)
             best.steady()
         assert best.law is not None
-        return Fitted(best.law, None, best.notes)
+        return Fitted(best.law, None, best.notes, best.relative)
 
     def _by_steps(self, rollouts: Rollouts, at: Coordinates, p: int) -> Search | None:
         """The best law of so many delays, by least squares over single steps; None if all diverge."""

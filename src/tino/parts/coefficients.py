@@ -11,6 +11,7 @@ from tino.errors import TinoError
 from tino.parts.law import LeastSquaresLaw, chebyshev, law_properties, window_moments
 
 MOST_TERMS = 20_000
+LEVELS = 9  # of the excitation, at which the growth is looked at
 SHOWN = 6  # terms and poles in a read-out
 
 
@@ -168,7 +169,11 @@ class CoefficientLaw(LeastSquaresLaw):
     def growth(self) -> float:
         if self.sizes["clock"]:
             return 0.0
-        levels = self.levels.tolist() if self.sizes["level"] else [0.0]
+        levels = (
+            torch.linspace(float(self.levels[0]), float(self.levels[1]), LEVELS).tolist()
+            if self.sizes["level"]
+            else [0.0]
+        )
         return max(float(self._eigenvalues(level)[0].abs()) for level in levels) ** (1 / self.sizes["stride"])
 
     def _eigenvalues(self, level: float | None = None) -> Tensor:

@@ -11,6 +11,7 @@ from tino.parts.pointwise import Pointwise
 MOST_STEPS = 64
 POWERS = "²³⁴⁵"
 ADVECTION = "v·∇u"
+GROWS = 1e-6  # a linear part that grows by more in a step
 OVER = 1.5  # points for products: squares do not alias
 
 
@@ -111,8 +112,8 @@ class EquationLaw(Law):
     def _symbols(self, like: Tensor) -> tuple[list[Tensor], Tensor]:
         """k along each axis, over the largest, and |k|²."""
         k = [one.to(like) for one in self.waves.wavenumbers(self.length)]
-        highest = torch.stack(k).abs().max().clamp_min(1e-300)
-        k = [one / highest for one in k]
+        highest = torch.stack(k).abs().max()
+        k = [one / torch.where(highest > 0, highest, 1.0) for one in k]
         return k, sum((one.square() for one in k[1:]), k[0].square())
 
     def coefficients(self) -> dict[str, float]:
@@ -230,4 +231,10 @@ class EquationLaw(Law):
         return self.waves.real(self.step(past, g, self.learned()))
 
     def readout(self, dt: float) -> tuple[str, ...]:
-        return (self.equation() + (" + a network" if self.network is not None else ""),)
+        """The equation, and its fastest growing wave, if one grows."""
+        k = torch.stack(self.waves.wavenumbers(self.length)).square().sum(0).sqrt()
+        rates = self.rates(self.learned()).real.detach()
+        fastest = int(rates.argmax())
+        rate, at = float(rates[fastest]), float(k[fastest])
+        grows = (f"its linear part grows at the rate {rate:.4g} at |k| = {at:.4g}",) if rate * dt > GROWS else ()
+        return (self.equation() + (" + a network" if self.network is not None else ""), *grows)

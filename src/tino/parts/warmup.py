@@ -45,7 +45,8 @@ class Warmup(Part):
         self.weights = nn.Parameter(torch.zeros(n, terms, states, dtype=torch.float64), requires_grad=False)
 
     def features(self, g: Tensor, i: Tensor) -> Tensor:
-        """φ (b, s, q) from windows (b, s, n + 1, r) that end at the times i (s,)."""
+        """φ (b, s, q) from windows (b, s, n + 1, r) that end at the times i (s,); longer and wider ones are cut."""
+        g = g[:, :, -self.sizes["n"] - 1 :, : self.sizes["sources"]]
         moments = torch.einsum("bswr,swk->bskr", g, self.bases[i]).flatten(2)
         factors = torch.cat([torch.ones_like(moments[..., :1]), moments], -1)
         products = factors[..., self.index].prod(-1)

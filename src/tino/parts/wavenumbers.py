@@ -81,6 +81,14 @@ class WavenumberLaw(LeastSquaresLaw):
 
     # -- fits ------------------------------------------------------------------------------------------------
 
+    def silent(self, f: Tensor, cut: float) -> Tensor:
+        """The linear terms (k, q) of waves that the inputs f (n, x) do not have, but for rounding."""
+        size = self.waves.spectrum(f).abs().square().mean(0).sqrt()
+        every = 1 + self.sizes["clock"]
+        found = torch.zeros(len(size), self.count, dtype=torch.bool)
+        found[:, every : 3 * every] = (size <= cut * size.max())[:, None]
+        return found
+
     def as_weights(self, solution: Tensor) -> Tensor:
         return solution[..., 0] if self.real else torch.view_as_real(solution[..., 0])
 
@@ -181,7 +189,7 @@ class VorticityTerms:
         plane = k[0].square() + k[1].square()
         to_psi = torch.where(plane > 0, 1 / plane, 0.0)
         square = sum((one.square() for one in k[1:]), k[0].square())
-        laplace = -square / square.max().clamp_min(1e-300)  # to one size
+        laplace = -square / torch.where(square.max() > 0, square.max(), 1.0)  # to one size
 
         def on_points(a: Tensor) -> Tensor:  # a, and its velocity
             return self.waves.fine(torch.stack([a, 1j * k[1] * to_psi * a, -1j * k[0] * to_psi * a]))
