@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 import choices
+from beyond import ROWS, chosen
 
 from tino.bench import paper_config
 from tino.files import read_json, write_text
@@ -48,6 +49,13 @@ def with_closed_forms(results: Results) -> Results:
     """The paper's models and, on the paper's problems, the flows that are fitted without training."""
     closed = [one for one in read_results(BEYOND).entries if one.model in CLOSED and one.problem in results.problems]
     return Results(results.folder, (*results.entries, *closed))
+
+
+def with_chosen_flows(results: Results) -> Results:
+    """The paper's models and, of each problem that has one, the flow that is chosen in docs/beyond.md."""
+    wanted = {(problem, chosen(problem)) for problem in ROWS}
+    flows = [one for one in read_results(BEYOND).entries if (one.problem, one.model) in wanted]
+    return Results(results.folder, (*results.entries, *flows))
 
 
 def recipe_lines() -> str:
@@ -96,7 +104,8 @@ def study_lines() -> str:
 
 def drawn_from(results: Results) -> str:
     """A hash of the errors in the box plots, kept inside the picture."""
-    errors = [(entry.problem, entry.model, entry.results[0].rel_l2) for entry in results.entries]
+    every = with_chosen_flows(results).entries
+    errors = [(entry.problem, entry.model, entry.results[0].rel_l2) for entry in every]
     return f"errors {hashlib.sha256(json.dumps(errors).encode()).hexdigest()}"
 
 
@@ -108,7 +117,7 @@ def write() -> None:
         before, after = text.split(begin)[0], text.split(end)[1]
         text = f"{before}{begin}\n{content}\n{end}{after}"
     write_text(PAGE, text)
-    keep(box(results), PICTURE, drawn_from(results))
+    keep(box(with_chosen_flows(results)), PICTURE, drawn_from(results))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from matplotlib.tri import Triangulation
 from tino.channels import INPUT, OUTPUT, Channels, split_channels
 from tino.data import Dataset
 from tino.grids import Grid, Point, Points, TimeGrid, Triangle
+from tino.models.flow import Flow
 from tino.models.registry import MODELS
 from tino.preview import Preview
 from tino.runs import Run
@@ -150,7 +151,7 @@ def box_plots(errors: dict[str, dict[str, list[float]]]) -> Figure:
             flierprops={"markersize": 2},
         )
         for box, model in zip(boxes["boxes"], models, strict=True):
-            box.set_facecolor("C1" if model in MODELS and MODELS[model].own else "0.85")
+            box.set_facecolor(_colour(model))
         for line in boxes["medians"]:
             line.set_color("black")
         axes.set_yscale("log")
@@ -162,6 +163,13 @@ def box_plots(errors: dict[str, dict[str, list[float]]]) -> Figure:
     for axes in panels[::columns]:
         axes.set_ylabel("relative L2 error", fontsize=8)
     return figure
+
+
+def _colour(model: str) -> str:
+    """The paper's own models in orange, flows in blue, all others in grey."""
+    if model not in MODELS:
+        return "0.85"
+    return "C1" if MODELS[model].own else "C0" if MODELS[model].kind is Flow else "0.85"
 
 
 def draw_samples(data: Dataset) -> Figure:
