@@ -184,6 +184,13 @@ def test_a_broken_promise_is_an_error(liar, said, signals):
     assert str(error.value).startswith(said)
 
 
+def test_a_broken_promise_is_a_warning_and_a_note_where_it_is_asked(signals):
+    with pytest.warns(tino.TinoWarning, match="toy should be causal by its parts, but measures otherwise"):
+        found = certify(Peeks(), signals, strict=False)
+    assert not found.causal
+    assert any("it should be causal by its parts" in note and "magnifies rounding" in note for note in found.notes)
+
+
 def test_measurements_have_the_size_of_what_is_wrong(signals):
     """Of operators that promise no more than they keep."""
 

@@ -24,6 +24,7 @@ from tino.options import DataOptions
 from tino.results import Cell
 from tino.runs import read_run, train_run
 from tino.sources import Source
+from tino.subjects import Found, Subject
 from tino.training.signals import stop_signals
 
 SMALL = ["--train", "24", "--test", "4", "--n-t", "40", "--batch-size", "8", "--times", "8", "--device", "cpu"]
@@ -128,6 +129,19 @@ def test_nohup_is_respected():
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.filterwarnings("default::tino.TinoWarning")
+def test_a_run_is_kept_whatever_its_certificate_finds(cache, tmp_path, monkeypatch, capsys):
+    """A trained model may magnify rounding so far that a proved property does not show."""
+
+    def denied(subject: Subject, u: object, found: Found) -> None:
+        found.defect.holds, found.defect.number = False, 1.0
+
+    monkeypatch.setattr("tino.probes._shift", denied)
+    assert run(["train", "duffing", "linear", *SMALL[:6], "--out", str(tmp_path / "run")]) == 0
+    assert "should be time-invariant by its parts, but measures otherwise" in capsys.readouterr().err
+    assert not read_run(tmp_path / "run").result.time_invariant
 
 
 def test_a_finished_run_is_not_overwritten_unless_forced(cache, tmp_path, capsys):

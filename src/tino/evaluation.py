@@ -99,7 +99,8 @@ def evaluate(model: nn.Module, test: Dataset, start: str = "rest") -> Scores:
         given = f"{tuple(prediction.shape)} for f {tuple(test.f.shape)}"
         raise TinoError(f"the model returned shape {given}, expected {tuple(test.u.shape)}")
     if not bool(torch.isfinite(prediction).all()):
-        raise TinoError(f"{model_name(model)} predicts NaN or infinite values: its training diverged, try a smaller lr")
+        told = f"{model_name(model)} predicts NaN or infinite values: it overflows on these records"
+        raise TinoError(f"{told}, or its training diverged (then try a smaller lr)")
     names = [channel.name for channel in test.output_channels]
     return Scores.of(Comparison(prediction, test.u, test.mask, len(names)), names, test.time.points)
 
