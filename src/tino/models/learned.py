@@ -55,12 +55,12 @@ class Learned(Plan):
         rollouts = Rollouts.of(train)
         law, error = stable_equation(Equation(self.degree, self.steps), train, rollouts, show_progress)
         mirrored, follows = law.waves.sizes["mirrored"], error <= FOLLOWS * rollouts.size
-        if (mirrored or not follows) and self.coordinates != "waves":
+        if self.coordinates != "waves" and (mirrored or (not follows and _needs_delays(train, show_progress))):
             try:  # an equation's terms are even under a mirror, and a wind is not; and u need not be the state
                 found = self._closed_form(train, show_progress)
             except TinoError:  # none follows
                 found = None
-            if found is not None and found.error < error and (mirrored or _needs_delays(found)):
+            if found is not None and found.error < error and (mirrored or found.relative <= FOLLOWS):
                 return self._in_coefficients(found, train)
         if not follows:  # its powers stand in for other terms, and may diverge elsewhere
             law = law.again(self.steps or STEPS, self.degree or 2)
@@ -101,6 +101,7 @@ class Learned(Plan):
         return Fitted(law)
 
 
-def _needs_delays(found: Search) -> bool:
-    """Whether a law follows the data that reads more than the last state."""
-    return found.law is not None and found.law.lags > 1 and found.relative <= FOLLOWS
+def _needs_delays(train: Dataset, show_progress: bool) -> bool:
+    """Whether u is not the state: the best linear law reads more than the last u."""
+    law = search(ClosedForm(1, "pod"), train, show_progress).law
+    return law is not None and law.lags > 1
