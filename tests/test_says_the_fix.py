@@ -1,0 +1,67 @@
+"""What errors, notes and read-outs tell a user to do next, and that it works."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+import tino
+from tino.commands.printing import as_typed
+
+DT = 0.05
+
+
+def pendulums(n: int = 12, n_t: int = 60) -> tuple[Tensor, Tensor]:
+    """Two damped oscillators with one input each -> f (n, t, 1) and both positions and velocities (n, t, 4)."""
+    generator = torch.Generator().manual_seed(3)
+    f = torch.randn(n, n_t, 1, dtype=torch.float64, generator=generator).cumsum(1) * 0.1
+    x = [torch.randn(n, 4, dtype=torch.float64, generator=generator)]
+    for i in range(1, n_t):
+        place, speed = x[-1][:, :2], x[-1][:, 2:]
+        speed = speed + DT * (f[:, i] - place * torch.tensor([3.0, 9.0]) - 0.6 * speed)
+        x.append(torch.cat([place + DT * speed, speed], 1))
+    return f, torch.stack(x, 1)
+
+
+def of_signals(f: Tensor, u: Tensor, ic: Tensor | None = None, burn_in: int = 0) -> tino.Dataset:
+    channels = tuple(tino.Channel(f"u{n}") for n in range(u.shape[2]))
+    time = tino.TimeGrid(0.0, DT * (f.shape[1] - 1), f.shape[1])
+    point = tino.Point()
+    return tino.Dataset(f, u, time, point, point, ic, output_channels=channels, burn_in=burn_in)
+
+
+def test_a_flow_with_a_larger_state_says_what_works():
+    f, x = pendulums()
+    start = torch.cat([x[:, 0, 2:], x[:, 0, :2]], 1)
+    told = r"starts from u\(T_0\), 2 numbers, but ic has 4: leave ic out and import with burn_in, or make the other"
+    with pytest.raises(tino.TinoError, match=told) as error:
+        tino.build("linear", of_signals(f, x[..., :2], x[:, 0]))
+    assert "import with --burn-in, or make the other state variables outputs" in as_typed(str(error.value))
+    with pytest.raises(tino.TinoError, match="ic of own data is another state: leave ic out and import with burn_in"):
+        tino.build("linear", of_signals(f, x, start))
+    for data, how in ((of_signals(f, x[..., :2], burn_in=8), "measured"), (of_signals(f, x, x[:, 0]), "rest")):
+        model = tino.build("linear", data)
+        tino.fit(model, data, show_progress=False)
+        assert tino.evaluate(model, data, how).overall["rel_l2_mean"] < 1e-4
+
+
+def test_first_outputs_that_differ_may_be_noise():
+    f, x = pendulums()
+    data = of_signals(f, x[..., :2])
+    model = tino.build("linear", data)
+    tino.fit(model, data, show_progress=False)
+    told = "the first outputs of the records differ (noise, or starts that are not given as ic)"
+    assert f"{told}: it starts from their mean" in model.readout()
+
+
+def test_inputs_of_zeros_beside_states():
+    f, x = pendulums()
+    silent = of_signals(torch.zeros_like(f), x, x[:, 0])
+    with pytest.raises(tino.TinoError, match="are all zero: as only ic drives it, set f to 1, as") as error:
+        tino.build("tino", silent)
+    assert "as an import with --input none and --ic does" in as_typed(str(error.value))
+    model = tino.build("linear", ones := replace(silent, f=torch.ones_like(f)))
+    tino.fit(model, ones, show_progress=False)
+    with pytest.raises(tino.TinoError, match="are all zero: there is nothing to learn from"):
+        tino.build("tino", replace(silent, ic=None))
