@@ -37,7 +37,8 @@ class Simulated(Plan):
 
     def first(self, train: Dataset) -> CoefficientLaw:
         if train.output_size > FEW:
-            raise TinoError(f"a fit by simulation takes up to {FEW} outputs, {train.name} has {train.output_size}")
+            told = f"a fit by simulation takes up to {FEW} outputs, {train.name} has {train.output_size}"
+            raise TinoError(f"{told}: try polynomial")
         return ClosedForm(degree=1).first(train)
 
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
