@@ -510,6 +510,19 @@ def test_the_time_left_counts_what_this_session_did(monkeypatch, capsys):
     assert capsys.readouterr().err == "training: 90 % after 5 s, 5 s left\n"
 
 
+def test_progress_ends_at_100_percent(monkeypatch, capsys):
+    """Totals may be estimates: more work than that is not 106 %, and the end is told once."""
+    seconds = iter([0.0, 3.0, 4.0, 5.0])
+    monkeypatch.setattr("tino.progress.time.monotonic", lambda: next(seconds))
+    with progress("fitting", 10) as advance:
+        for _ in range(3):
+            advance(9)
+    assert capsys.readouterr().err.splitlines() == [
+        "fitting: 90 % after 3 s, 0 s left",
+        "fitting: 100 % after 4 s",
+    ]
+
+
 def test_a_loss_is_told_once_there_is_one(small_data, monkeypatch):
     monkeypatch.setattr("tino.training.loop.LOOK", 0.0)
     train, _ = small_data("duffing")
