@@ -65,3 +65,30 @@ def test_inputs_of_zeros_beside_states():
     tino.fit(model, ones, show_progress=False)
     with pytest.raises(tino.TinoError, match="are all zero: there is nothing to learn from"):
         tino.build("tino", replace(silent, ic=None))
+
+
+@pytest.mark.parametrize(
+    ("said", "typed"),
+    [
+        (
+            "runs/a holds a finished run: replace it with force = True",
+            "runs/a holds a finished run: replace it with --force",
+        ),
+        ("continue that with force = True and resume = True", "continue that with --force and --resume"),
+        (
+            "column 'fill': no value: repair it with fill, cut or drop",
+            "column 'fill': no value: repair it with --fill, --cut or --drop",
+        ),
+        ("3 values are missing: use cut instead of fill", "3 values are missing: use --cut instead of --fill"),
+        ("its steps are 0.1: use resample and dt", "its steps are 0.1: use --resample and --dt"),
+        ("its steps are 0.1: use resample and dt = 0.2", "its steps are 0.1: use --resample and --dt 0.2"),
+        (
+            "drop leaves records out, fill repairs them: choose one",
+            "--drop leaves records out, --fill repairs them: choose one",
+        ),
+        ("a.csv has no column 'forze': did you mean 'force'? known: force, drop, fill", None),
+        ("a.csv was cut at 3 missing values", None),
+    ],
+)
+def test_advice_names_options_as_they_are_typed(said, typed):
+    assert as_typed(said) == (typed or said)

@@ -284,7 +284,7 @@ def read_run(folder: Path) -> Run:
                 adopt(folder)
             return read_run(folder)
         if (folder / "config.json").is_file():
-            raise TinoError(f"the run in {folder} is not finished: continue it with 'tino train' and 'resume'")
+            raise TinoError(f"the run in {folder} is not finished: continue it with 'tino train' and resume = True")
         raise TinoError(f"no finished run in {folder}: expected a folder written by 'tino train'")
     config = read_json(folder / "config.json")
     held = config.get("format") if isinstance(config, dict) else None
