@@ -13,7 +13,7 @@ from tino.errors import TinoError
 from tino.grids import Interval, Periodic
 from tino.models.flow import Fitted, Plan
 from tino.models.rollouts import Rollouts
-from tino.models.search import Search, fit, some_rows
+from tino.models.search import Search, check_delays, fit, some_rows
 from tino.parts.coefficients import CoefficientLaw, terms
 from tino.parts.fourier import Fourier
 from tino.parts.inputs import input_weights, output_weights
@@ -77,6 +77,8 @@ def search(plan: ClosedForm, train: Dataset, show_progress: bool) -> Search:
     if plan.degree > 2 and train.output_size > FEW and not waves:
         raise TinoError(f"products of a field's POD coefficients have degree 2 at most, got degree = {plan.degree}")
     rollouts = Rollouts.of(train, bool(plan.clock))
+    lags, linear = plan.delays * (plan.stride or 1), plan.degree == 1 or plan.levels
+    check_delays(plan.delays, 4 * lags if linear else lags + 1, rollouts.fitted.time.n)
     with torch.no_grad(), progress("fitting", _count(plan, train, rollouts.from_zero), show_progress) as advance:
         found = Search(rollouts, advance)
         if waves:
