@@ -8,6 +8,8 @@ from torch import Tensor
 
 import tino
 from tino.commands.printing import as_typed
+from tino.models.flow import Flow
+from tino.parts.corrected import CorrectedLaw
 
 DT = 0.05
 
@@ -92,3 +94,38 @@ def test_inputs_of_zeros_beside_states():
 )
 def test_advice_names_options_as_they_are_typed(said, typed):
     assert as_typed(said) == (typed or said)
+
+
+@pytest.mark.parametrize(("name", "least"), [("polynomial", 501), ("linear", 2000), ("polynomial-sim", 2000)])
+def test_too_many_delays_are_told(name, least):
+    f, x = pendulums(n_t=300)
+    data = of_signals(f, x[..., :1])
+    told = f"500 delays need records of {least} times or more, those that are fitted have 300: use fewer"
+    with pytest.raises(tino.TinoError, match=told):
+        tino.fit(tino.build(name, data, delays=500), data, show_progress=False)
+
+
+def test_a_clock_and_a_network_say_what_they_add(small_data):
+    f, x = pendulums()
+    data = of_signals(f, x[..., :1] - x[:, :1, :1])
+    model = tino.build("linear-clock", data)
+    tino.fit(model, data, show_progress=False)
+    assert model.readout()[0].startswith("linear terms with a clock: ")
+    assert "delay" in model.readout()[0]
+    model = tino.build("flow-tino-clock", data)
+    assert isinstance(model, Flow)
+    model.solve(data)
+    law = model.law
+    assert isinstance(law, CorrectedLaw)
+    idle = "its network adds nothing: training did not lower the held-out error"
+    assert model.readout()[0].startswith("linear terms with a clock")
+    assert model.readout()[1] == idle
+    torch.nn.init.ones_(law.last.weight)
+    assert model.readout()[1] == "and a network for what this leaves"
+    field, _ = small_data("burgers-0.1")
+    waves = tino.build("linear-clock", field, coordinates="waves")
+    tino.fit(waves, field, show_progress=False)
+    assert waves.readout()[0] in (
+        "linear terms with a clock, for each wavenumber",
+        "linear terms with a clock, and products, for each wavenumber",
+    )
