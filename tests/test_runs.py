@@ -471,3 +471,41 @@ def test_shards_share_the_cells():
         cells(["duffing"], ["tino"], [0], (6, 5))
     with pytest.raises(tino.TinoError, match="no model named 'tina'"):
         cells(["duffing"], ["tina"], [0], (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("model", "where", "told"),
+    [
+        ("tino", "certify", "stopped while certifying; the trained model is saved: continue with --resume"),
+        ("tino", "evaluate", "stopped while scoring; the trained model is saved: continue with --resume"),
+        (
+            "linear",
+            "certify",
+            "stopped while certifying; a closed form keeps no checkpoint, it is fitted again: continue",
+        ),
+        ("linear", "fit", "stopped while fitting; there is no checkpoint of that: run the same command again"),
+    ],
+)
+def test_ctrl_c_tells_what_is_kept(model, where, told, cache, tmp_path, capsys, monkeypatch):
+    """A trained model is neither lost nor overwritten without a word."""
+    folder = tmp_path / "run"
+    train = ["train", "duffing", model, "--out", str(folder), *SMALL, "--epochs", "2"]
+
+    def stop(*_: object, **__: object):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"tino.runs.{where}", stop)
+        assert run(train) == 130
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"tino: {told}")
+    if where == "fit":
+        assert run(train) == 0
+        return
+    weights = (folder / "model.safetensors").read_bytes()
+    assert run([*train, "--epochs", "3"]) == 1
+    assert "holds an unfinished run: continue it with --resume, or delete" in capsys.readouterr().err
+    with monkeypatch.context() as patched:
+        patched.setattr("tino.training.state.Training.draw", stop)  # no step is taken again
+        assert run([*train, "--resume"]) == 0
+    assert (folder / "model.safetensors").read_bytes() == weights
+    assert not (folder / "checkpoint.safetensors").exists()

@@ -12,6 +12,7 @@ from tino.files import read_json
 
 RUN = "run.json"  # written last: its presence means that the run is finished
 CHECKPOINT = "checkpoint.safetensors"
+CONFIG, WEIGHTS, SCORES = "config.json", "model.safetensors", "scores.json"  # written in this order
 FIGURES = ("loss.png", "errors.png", "example.png")  # drawn after the run is finished
 READOUT, BAND, CARD = "readout.json", "band.json", ("card.md", "card.html")  # measured after it, when asked for
 RESPONSES = ("impulse.png", "frequency.png", "second-order.png", "band.png")
@@ -86,11 +87,29 @@ def place_to_train(folder: Path, resume: bool, force: bool) -> Path:
             )
         raise TinoError(f"the run{_model(folder)} in {folder} is finished: there is nothing to resume")
     place = folder / NEW if finished else folder
-    if (place / CHECKPOINT).exists() and not (resume or (place / RUN).exists()):
-        raise TinoError(
-            f"{place} holds an unfinished run: continue it with resume = True, or delete {place / CHECKPOINT}"
-        )
+    kept = next((place / name for name in (CHECKPOINT, WEIGHTS) if (place / name).exists()), None)
+    if kept is not None and not (resume or (place / RUN).exists()):
+        raise TinoError(f"{place} holds an unfinished run: continue it with resume = True, or delete {kept}")
     return place
+
+
+@contextmanager
+def stoppable(place: Path) -> Iterator[None]:
+    """Ctrl-C in a block that trains in this folder tells what was being done, and what is kept of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not (place / CONFIG).exists():  # nothing has begun
+            raise
+        doing = "certifying" if (place / SCORES).exists() else "scoring" if (place / WEIGHTS).exists() else "fitting"
+        go_on = f"continue with {'force = True and ' * (place.name == NEW)}resume = True"
+        if (place / CHECKPOINT).exists():
+            told = f"{'progress' if doing == 'fitting' else 'the trained model'} is saved: {go_on}"
+        elif doing == "fitting":
+            told = "there is no checkpoint of that: run the same command again"
+        else:
+            told = f"a closed form keeps no checkpoint, it is fitted again: {go_on}"
+        raise KeyboardInterrupt(f"stopped while {doing}; {told}") from None
 
 
 def _model(folder: Path) -> str:
