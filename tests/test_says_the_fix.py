@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 import tino
+from tino.cli import run
 from tino.commands.printing import as_typed
 from tino.models.flow import Flow
 from tino.parts.corrected import CorrectedLaw
@@ -129,3 +131,29 @@ def test_a_clock_and_a_network_say_what_they_add(small_data):
         "linear terms with a clock, for each wavenumber",
         "linear terms with a clock, and products, for each wavenumber",
     )
+
+
+def test_a_second_channel_has_to_be_named():
+    time, point, ones = tino.TimeGrid(0, 1, 9), tino.Point(), torch.ones
+    with pytest.raises(tino.TinoError, match=r"channels x points = 1 x 1; give input_channels$"):
+        tino.Dataset(ones(3, 9, 2), ones(3, 9, 1), time, point, point)
+    with pytest.raises(tino.TinoError, match=r"channels x points = 1 x 1; give output_channels$"):
+        tino.Dataset(ones(3, 9, 1), ones(3, 9, 2), time, point, point)
+    with pytest.raises(tino.TinoError, match=r"channels x points = 1 x 4$"):  # points are missing, not channels
+        tino.Dataset(ones(3, 9, 3), ones(3, 9, 1), time, tino.Interval(0, 1, 4), point)
+
+
+def test_a_record_with_other_channels_is_named():
+    records = [torch.randn(30, 1) for _ in range(4)]
+    told = r"record 2 of f \(counted from 0\) has 2 channels, record 0 has 1"
+    with pytest.raises(tino.TinoError, match=told):
+        tino.Surrogate("linear", dt=0.1).fit([*records[:2], torch.randn(30, 2), records[3]], records)
+
+
+def test_training_tells_why_a_model_is_not_time_invariant(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    f, x = pendulums()
+    np.savez("mine.npz", f=f[..., 0], u=x[..., 0], t=np.arange(60) * DT)
+    assert run(["train", "mine.npz", "linear-clock", "--device", "cpu"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "not time-invariant: it does not start at zero and it has a constant term and it reads the clock" in said
