@@ -280,7 +280,7 @@ def test_an_unfinished_run_is_said_to_be_one(command, finished, tmp_path, capsys
     (folder / "run.json").unlink()
     options = ["--out", str(tmp_path / "report")] if command == "report" else []
     assert run([command, str(folder), *options]) == 1
-    said = f"tino: the run in {folder} is not finished: continue it with 'tino train' and 'resume'"
+    said = f"tino: the run in {folder} is not finished: continue it with 'tino train' and --resume"
     assert capsys.readouterr().err.strip() == said
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -24,6 +25,22 @@ from tino.training.objective import StretchesObjective
 
 DT = 0.1
 CLOSED = ("linear", "linear-clock", "polynomial", "polynomial-clock")
+
+
+@pytest.mark.parametrize("problem", ["duffing", "burgers-0.1", "fitting-space", "heat-triangle"])
+@pytest.mark.parametrize("name", ["linear", "polynomial", "linear-level"])
+def test_no_more_laws_are_tried_than_were_counted(problem, name, small_data, monkeypatch):
+    totals, tried = [], []
+
+    @contextmanager
+    def progress(_label, total, *_):
+        totals.append(total)
+        yield lambda n=1: tried.append(n)
+
+    monkeypatch.setattr("tino.models.closed.progress", progress)
+    train, _ = small_data(problem)
+    tino.fit(tino.build(name, train), train)
+    assert 0 < sum(tried) <= sum(totals)
 
 
 def noise(*shape: int) -> Tensor:

@@ -309,7 +309,7 @@ def test_the_residuals_of_simulations_are_a_naive_loop():
 def test_many_outputs_are_refused_before_a_fit_by_simulation():
     f = torch.randn(6, 40, 12)
     time, grid = tino.TimeGrid(0, 1, 40), tino.Interval(0, 1, 12)
-    with pytest.raises(tino.TinoError, match="takes up to 8 outputs, own data has 12"):
+    with pytest.raises(tino.TinoError, match="takes up to 8 outputs, own data has 12: try polynomial"):
         tino.build("polynomial-sim", tino.Dataset(f, f.cumsum(1), time, grid, grid))
 
 

@@ -208,7 +208,7 @@ def test_missing_values(trained, place, capsys):
     assert json.loads(capsys.readouterr().out)["scores"]["fit"] > 80
     rows[50, 1] = np.nan
     write("new.csv", rows)
-    assert "column 'force': no value: repair it with fill, cut or drop" in said(capsys, command[1:])
+    assert "column 'force': no value: repair it with --fill, --cut or --drop" in said(capsys, command[1:])
     for repair, count in (("--fill", N), ("--cut", N - 1)):
         assert run([*command, repair]) == 0
         assert len(table()[1]) == count
@@ -300,7 +300,7 @@ def test_what_does_not_match_is_one_line(trained, place, capsys):
     assert run(["predict", model, "new.csv", "--units", "force=N", "--no-plot"]) == 0
     capsys.readouterr()
     write("new.csv", rows[:, :3] * [2, 1, 1], "t,force,torque")
-    assert "the time step is 0.1 in new.csv, linear was trained with 0.05: use resample" in said(
+    assert "the time step is 0.1 in new.csv, linear was trained with 0.05: use --resample" in said(
         capsys, [model, "new.csv"]
     )
     assert run(["predict", model, "new.csv", "--resample", "--no-plot", "--force"]) == 0

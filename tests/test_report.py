@@ -343,6 +343,17 @@ def test_the_table_of_a_bench_fits_80_columns_with_a_seed_beside_the_longest_nam
     assert "…" not in shown
 
 
+@pytest.mark.parametrize("seconds", [1.0, 12345.0])
+def test_a_model_s_name_is_not_broken_within_a_word(seconds, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    one = record("duffing", "polynomial-clock", 1e-5, seed=12, train_seconds=seconds, fit=99.5, parameters=123_456_789)
+    print_table([Result.from_record(one, Path("one.json"))])
+    shown = capsys.readouterr().out
+    assert "polynomial-clock-12" in shown
+    assert "1.00e-5 ± 2.00e-5" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 def test_the_suite_knows_the_94_cells_and_one_recipe_per_problem():
     cells = paper_cells((), (), (0,), (1, 1))
     assert len(cells) == 94

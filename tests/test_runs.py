@@ -94,7 +94,7 @@ def test_a_signal_keeps_the_state(number, cache, tmp_path, capfd):
     assert "progress is saved, continue with --resume" in said
     assert "Traceback" not in said
     assert run([*options, *SMALL]) == 1  # without --resume nothing is overwritten
-    assert "holds an unfinished run: continue it with 'resume'" in capfd.readouterr().err
+    assert "holds an unfinished run: continue it with --resume" in capfd.readouterr().err
 
 
 def test_a_closed_terminal_leaves_a_checkpoint(cache, tmp_path):
@@ -151,8 +151,10 @@ def test_a_finished_run_is_not_overwritten_unless_forced(cache, tmp_path, capsys
     before = contents(folder)
     capsys.readouterr()
     assert run([*train, "--epochs", "3"]) == 1
-    assert "holds a finished run: use another folder, or replace it with 'force'" in capsys.readouterr().err
-    with pytest.raises(tino.TinoError, match="holds a finished run: use another folder, or replace it with 'force'"):
+    assert "holds a finished run: use another folder, or replace it with --force" in capsys.readouterr().err
+    with pytest.raises(
+        tino.TinoError, match="holds a finished run: use another folder, or replace it with force = True"
+    ):
         train_run(Source("duffing"), "tino", folder, DataOptions(), tino.TrainConfig())
     assert contents(folder) == before
     assert run([*train, "--epochs", "3", "--force"]) == 0
@@ -189,9 +191,9 @@ def test_an_interrupted_replacement_goes_on(cache, tmp_path, capsys):
     assert read_run(folder).result.epochs == 2
     capsys.readouterr()
     assert run([*train, *longer]) == 1
-    assert ".new holds an unfinished run: continue it with 'resume', or delete" in capsys.readouterr().err
+    assert ".new holds an unfinished run: continue it with --resume, or delete" in capsys.readouterr().err
     assert run([*train, "--epochs", "40", "--resume"]) == 1
-    assert "its replacement is not: continue that with 'force' and 'resume'" in capsys.readouterr().err
+    assert "its replacement is not: continue that with --force and --resume" in capsys.readouterr().err
     assert run([*train, *longer, "--resume"]) == 0
     assert "resuming after step" in capsys.readouterr().err
     assert read_run(folder).result.epochs == 40
@@ -364,7 +366,7 @@ def test_a_run_folder_can_be_read(cache, tmp_path, capsys):
         path.write_text(kept)
     assert read_run(folder).result.model == "tino"
     assert run(["train", "duffing", "tino", "--epochs", "2", "--out", str(folder), "--resume", *SMALL]) == 1
-    assert "is finished: there is nothing to resume" in capsys.readouterr().err
+    assert f"the run of tino in {folder} is finished: there is nothing to resume" in capsys.readouterr().err
 
 
 def test_a_full_disk_is_found_before_training(cache, tmp_path, monkeypatch, capsys):
@@ -483,3 +485,41 @@ def test_shards_share_the_cells():
         cells(["duffing"], ["tino"], [0], (6, 5))
     with pytest.raises(tino.TinoError, match="no model named 'tina'"):
         cells(["duffing"], ["tina"], [0], (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("model", "where", "told"),
+    [
+        ("tino", "certify", "stopped while certifying; the trained model is saved: continue with --resume"),
+        ("tino", "evaluate", "stopped while scoring; the trained model is saved: continue with --resume"),
+        (
+            "linear",
+            "certify",
+            "stopped while certifying; a closed form keeps no checkpoint, it is fitted again: continue",
+        ),
+        ("linear", "fit", "stopped while fitting; there is no checkpoint of that: run the same command again"),
+    ],
+)
+def test_ctrl_c_tells_what_is_kept(model, where, told, cache, tmp_path, capsys, monkeypatch):
+    """A trained model is neither lost nor overwritten without a word."""
+    folder = tmp_path / "run"
+    train = ["train", "duffing", model, "--out", str(folder), *SMALL, "--epochs", "2"]
+
+    def stop(*_: object, **__: object):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"tino.runs.{where}", stop)
+        assert run(train) == 130
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"tino: {told}")
+    if where == "fit":
+        assert run(train) == 0
+        return
+    weights = (folder / "model.safetensors").read_bytes()
+    assert run([*train, "--epochs", "3"]) == 1
+    assert "holds an unfinished run: continue it with --resume, or delete" in capsys.readouterr().err
+    with monkeypatch.context() as patched:
+        patched.setattr("tino.training.state.Training.draw", stop)  # no step is taken again
+        assert run([*train, "--resume"]) == 0
+    assert (folder / "model.safetensors").read_bytes() == weights
+    assert not (folder / "checkpoint.safetensors").exists()

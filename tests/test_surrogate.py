@@ -88,7 +88,7 @@ def test_training_by_gradients_repeats():
         ([F[0]], [U[0, :9]], "record 0 has 80 times in f, 9 in u"),
         ([F[0]], [U[0], U[0]], "u has 2 records, f has 1"),
         ([], [], "f has no records"),
-        ([F[0], F[:2].T], [U[0], U[0]], "the records of f have 1 and 2 channels"),
+        ([F[0], F[:2].T], [U[0], U[0]], "record 1 of f .counted from 0. has 2 channels, record 0 has 1"),
         (["a"], [U[0]], "a record of f has shape"),
         (F[0].tolist(), U[0].tolist(), r"a record of f has shape \(\) .*: give np.array\(f\)"),
         (F[0, :20], U[0, :20], "there are 20 times to learn from, at least 50 are needed: add records"),

@@ -510,6 +510,19 @@ def test_the_time_left_counts_what_this_session_did(monkeypatch, capsys):
     assert capsys.readouterr().err == "training: 90 % after 5 s, 5 s left\n"
 
 
+def test_progress_ends_at_100_percent(monkeypatch, capsys):
+    """Totals may be estimates: more work than that is not 106 %, and the end is told once."""
+    seconds = iter([0.0, 3.0, 4.0, 5.0])
+    monkeypatch.setattr("tino.progress.time.monotonic", lambda: next(seconds))
+    with progress("fitting", 10) as advance:
+        for _ in range(3):
+            advance(9)
+    assert capsys.readouterr().err.splitlines() == [
+        "fitting: 90 % after 3 s, 0 s left",
+        "fitting: 100 % after 4 s",
+    ]
+
+
 def test_a_loss_is_told_once_there_is_one(small_data, monkeypatch):
     monkeypatch.setattr("tino.training.loop.LOOK", 0.0)
     train, _ = small_data("duffing")
@@ -829,7 +842,7 @@ def test_only_the_times_that_count_enter_the_loss(name, small_data):
 
 
 @pytest.mark.parametrize("optimizer", ["soap", "adam", "adamw"])
-def test_a_parameter_without_a_gradient_is_left_alone(optimizer, small_data, tmp_path):
+def test_a_parameter_without_a_gradient_is_left_alone(optimizer, small_data, tmp_path, monkeypatch):
     """And a run with one is stopped and resumed like any other."""
     train, _ = small_data("burgers-0.1")
 
@@ -844,6 +857,8 @@ def test_a_parameter_without_a_gradient_is_left_alone(optimizer, small_data, tmp
 
     config = dataclasses.replace(FAST, optimizer=optimizer, save_every=0.0)
     model, path = Idle(), tmp_path / "checkpoint.safetensors"
+    save = Training.save
+    monkeypatch.setattr(Training, "save", lambda run, path: None if run.done() == 1 else save(run, path))
     before = tino.evaluate(model, train).mse_mean
     tino.fit(model, train, config, show_progress=False, checkpoint=path)
     assert tino.evaluate(model, train).mse_mean < before

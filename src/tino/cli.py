@@ -70,8 +70,8 @@ def run(arguments: list[str]) -> int:
         except (TinoError, OSError) as error:
             _say(as_typed(str(error)))
             return 1
-        except KeyboardInterrupt:
-            _say("stopped; nothing half-written is left, finished parts of a dataset are kept")
+        except KeyboardInterrupt as stop:
+            _say(as_typed(str(stop)) or "stopped; nothing half-written is left, finished parts of a dataset are kept")
             return 130
     return 0
 

@@ -90,7 +90,10 @@ class Dataset(Signals):
     def _check(self, name: str, values: Tensor, channels: int, points: int) -> None:
         given, expected = tuple(values.shape), f"(records, {self.time.n}, {channels * points})"
         if given[2:] != (channels * points,):
-            raise TinoError(f"{name} has shape {given}, expected {expected}: channels x points = {channels} x {points}")
+            told = f"{name} has shape {given}, expected {expected}: channels x points = {channels} x {points}"
+            own, usual = (self.input_channels, INPUT) if name == "f" else (self.output_channels, OUTPUT)
+            lacking = own == usual and len(given) == 3 and given[2] > points and not given[2] % points
+            raise TinoError(f"{told}; give {'input' if name == 'f' else 'output'}_channels" if lacking else told)
         if given[1] != self.time.n:
             raise TinoError(f"{name} has shape {given}, but the time grid has {self.time.n} times: expected {expected}")
         check_values(values, name)

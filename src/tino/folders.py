@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tino.errors import TinoError
+from tino.errors import TinoError, in_short
+from tino.files import read_json
 
 RUN = "run.json"  # written last: its presence means that the run is finished
 CHECKPOINT = "checkpoint.safetensors"
+CONFIG, WEIGHTS, SCORES = "config.json", "model.safetensors", "scores.json"  # written in this order
 FIGURES = ("loss.png", "errors.png", "example.png")  # drawn after the run is finished
 READOUT, BAND, CARD = "readout.json", "band.json", ("card.md", "card.html")  # measured after it, when asked for
 RESPONSES = ("impulse.png", "frequency.png", "second-order.png", "band.png")
@@ -74,21 +76,48 @@ def _locked(held: int, folder: Path) -> bool:
 
 
 def place_to_train(folder: Path, resume: bool, force: bool) -> Path:
-    """The folder itself, or, if it holds a finished run that is to be replaced, a hidden one inside it.
-
-    The errors name the options so that they can be read as Python's, ``force=True``, and as the command's, ``--force``.
-    """
+    """The folder itself, or, if it holds a finished run that is to be replaced, a hidden one inside it."""
     finished = (folder / RUN).exists()
     if finished and not force:
         if not resume:
-            raise TinoError(f"{folder} holds a finished run: use another folder, or replace it with 'force'")
+            raise TinoError(f"{folder} holds a finished run: use another folder, or replace it with force = True")
         if (folder / NEW / CHECKPOINT).exists():
-            raise TinoError(f"{folder} is finished; its replacement is not: continue that with 'force' and 'resume'")
-        raise TinoError(f"the run in {folder} is finished: there is nothing to resume")
+            raise TinoError(
+                f"{folder} is finished; its replacement is not: continue that with force = True and resume = True"
+            )
+        raise TinoError(f"the run{_model(folder)} in {folder} is finished: there is nothing to resume")
     place = folder / NEW if finished else folder
-    if (place / CHECKPOINT).exists() and not (resume or (place / RUN).exists()):
-        raise TinoError(f"{place} holds an unfinished run: continue it with 'resume', or delete {place / CHECKPOINT}")
+    kept = next((place / name for name in (CHECKPOINT, WEIGHTS) if (place / name).exists()), None)
+    if kept is not None and not (resume or (place / RUN).exists()):
+        raise TinoError(f"{place} holds an unfinished run: continue it with resume = True, or delete {kept}")
     return place
+
+
+@contextmanager
+def stoppable(place: Path) -> Iterator[None]:
+    """Ctrl-C in a block that trains in this folder tells what was being done, and what is kept of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not (place / CONFIG).exists():  # nothing has begun
+            raise
+        doing = "certifying" if (place / SCORES).exists() else "scoring" if (place / WEIGHTS).exists() else "fitting"
+        go_on = f"continue with {'force = True and ' * (place.name == NEW)}resume = True"
+        if (place / CHECKPOINT).exists():
+            told = f"{'progress' if doing == 'fitting' else 'the trained model'} is saved: {go_on}"
+        elif doing == "fitting":
+            told = "there is no checkpoint of that: run the same command again"
+        else:
+            told = f"a closed form keeps no checkpoint, it is fitted again: {go_on}"
+        raise KeyboardInterrupt(f"stopped while {doing}; {told}") from None
+
+
+def _model(folder: Path) -> str:
+    """Of which model a finished run is, if it can be read."""
+    try:
+        return f" of {in_short(read_json(folder / RUN)['model'], 40)}"
+    except (TinoError, LookupError, TypeError):
+        return ""
 
 
 def is_finished(folder: Path) -> bool:

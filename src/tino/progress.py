@@ -82,9 +82,9 @@ def _plain_lines(label: str, total: float, done: float) -> Advance:
 
     def advance(n: float = 1, note: str = "") -> None:
         nonlocal done, due
-        done += n
+        earlier, done = done, min(total, done + n)  # totals may be estimates
         seconds = time.monotonic() - start
-        ended = done >= total - 1e-9 and seconds > FIRST
+        ended = earlier < total - 1e-9 <= done and seconds > FIRST
         if seconds < due and not ended:
             return
         due = seconds + NEXT

@@ -31,7 +31,7 @@ from tino.environment import device_name, environment, forget_peak_memory, peak_
 from tino.errors import TinoError, in_short
 from tino.evaluation import Scores, evaluate, samples_per_second
 from tino.files import check_seal, check_writable, read_json, write_json, write_sealed, write_text
-from tino.folders import AFTERWARDS, CHECKPOINT, NEW, RUN, TENSORBOARD, adopt, alone_in, place_to_train
+from tino.folders import AFTERWARDS, CHECKPOINT, NEW, RUN, TENSORBOARD, adopt, alone_in, place_to_train, stoppable
 from tino.metrics import OverTime
 from tino.models.registry import AUTO, build, model_entry
 from tino.models.store import load
@@ -144,8 +144,9 @@ def train_run(
                 "seed": config.seed,
                 "fingerprint": fingerprint(train),
             }
-            if not _train(train, test, model_name, where, asked, config, resume, tensorboard):
-                return None
+            with stoppable(where):
+                if not _train(train, test, model_name, where, asked, config, resume, tensorboard):
+                    return None
             adopt(folder)
             return read_run(folder)
 
@@ -284,7 +285,7 @@ def read_run(folder: Path) -> Run:
                 adopt(folder)
             return read_run(folder)
         if (folder / "config.json").is_file():
-            raise TinoError(f"the run in {folder} is not finished: continue it with 'tino train' and 'resume'")
+            raise TinoError(f"the run in {folder} is not finished: continue it with 'tino train' and resume = True")
         raise TinoError(f"no finished run in {folder}: expected a folder written by 'tino train'")
     config = read_json(folder / "config.json")
     held = config.get("format") if isinstance(config, dict) else None

@@ -52,7 +52,11 @@ def check_variation(data: Dataset) -> None:
     """An error if the inputs or the outputs are zero throughout, or if no output ever changes."""
     for word, values in (("inputs", data.f), ("outputs", data.u)):
         if not values.any():
-            raise TinoError(f"the {word} of {data.name} are all zero: there is nothing to learn from")
+            by_state = word == "inputs" and data.ic is not None and bool(data.ic.any())
+            fix = "as only ic drives it, set f to 1, as an import with inputs = 'none' and ic = True does"
+            raise TinoError(
+                f"the {word} of {data.name} are all zero: {fix if by_state else 'there is nothing to learn from'}"
+            )
     held = ranges(data.rows(data.u), len(data.output_channels))
     if all(low == high for low, high in held):
         told = ", ".join(f"{c} is {low:g}" for c, (low, _) in zip(data.output_channels, held, strict=True))

@@ -134,9 +134,9 @@ def _records(values: Records, name: str) -> list[Tensor]:
             )
             raise TinoError(f"{told}: for {one.shape[0]} records give {name}[..., None]")
         found.append(torch.from_numpy(one.astype(np.float64)).view(len(one), -1))
-    if len(counts := {one.shape[1] for one in found}) > 1:
-        raise TinoError(
-            f"the records of {name} have {' and '.join(map(str, sorted(counts)))} channels, expected one number"
-        )
+    counts = [one.shape[1] for one in found]
+    if other := next((i for i, count in enumerate(counts) if count != counts[0]), 0):
+        told = f"record {other} of {name} (counted from 0) has {counts[other]} channels, record 0 has {counts[0]}"
+        raise TinoError(f"{told}: give all records the same channels")
     wide = any(one.dtype.itemsize > 4 and one.dtype.kind == "f" for one in arrays)
     return [one if wide else one.float() for one in found]

@@ -102,7 +102,10 @@ class Train:
             print_scores(done.result.scores, done.channels, outputs)
         else:
             say(in_units(done.result.scores, outputs[0]))
-        for line in done.model().readout():
+        model = done.model()
+        if (reasons := model.properties.reasons) and not done.result.time_invariant:
+            say(*textwrap.wrap(f"not time-invariant: {' and '.join(reasons)}", 80, subsequent_indent="  "))
+        for line in model.readout():
             say(*textwrap.wrap(line, 80, subsequent_indent="  "))
         say(f"saved in {folder}")
 

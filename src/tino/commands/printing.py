@@ -8,9 +8,14 @@ from tino.errors import TinoError
 from tino.text import visible
 
 OPTION = re.compile(  # as Python has it: inputs = 'none', ic = True, units = 'force=N', drop_channel
-    r"(?<![\w'./-])(?:(?P<name>inputs|ic|axes|units|dt) = (?P<value>True|'\w+')?"
+    r"(?<![\w'./-])(?:(?P<name>inputs|ic|axes|units|dt|resume|force) = (?P<value>True|'\w+')?"
     r"|(?P<alone>drop_channel|burn_in|test_share|test_set)(?![\w'.=]))"
 )
+
+ADVICE = re.compile(
+    r"(?<=repair it with ).*|(?<=: use ).*|(?<=: )cut(?= it at gaps)|\b(?:drop|fill)(?= leaves | repairs )"
+)
+REPAIR = re.compile(r"(?<![\w'./-])(?:fill|cut|drop|resample|dt)(?![\w'.=])")  # plain words, elsewhere
 
 
 def read_shard(text: str) -> tuple[int, int]:
@@ -22,8 +27,8 @@ def read_shard(text: str) -> tuple[int, int]:
 
 
 def as_typed(said: str) -> str:
-    """A text of the library with the options of an import as they are typed: drop_channel is --drop-channel."""
-    return OPTION.sub(_flag, said)
+    """A text of the library with its options as they are typed: drop_channel is --drop-channel."""
+    return ADVICE.sub(lambda found: REPAIR.sub(r"--\g<0>", found[0]), OPTION.sub(_flag, said))
 
 
 def _flag(found: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ from tino.errors import TinoError
 from tino.grids import Interval, Periodic
 from tino.models.flow import Fitted, Plan
 from tino.models.rollouts import Rollouts
-from tino.models.search import Search, fit, some_rows
+from tino.models.search import Search, check_delays, fit, some_rows
 from tino.parts.coefficients import CoefficientLaw, terms
 from tino.parts.fourier import Fourier
 from tino.parts.inputs import input_weights, output_weights
@@ -36,6 +36,7 @@ LINEAR_DELAYS = (1, 2, 3, 5, 10, 20, 30, 60, 120)
 FIELD_DELAYS = (1, 2, 3)  # of a field: more are tried where fewer do not follow
 FOLLOWS = 1e-3  # held-out error over the mean square: above, a law does not follow the data
 PRODUCTS = (15, 30, 45)  # of many coefficients, so many enter products
+LAWS = len(PRODUCTS) + 2  # of a field, with so many delays: a linear one, and one with all products
 LEVELS = (300, 100, 1000)  # steps over which the level of the excitation is taken
 EDGES = (0.02, 0.98)  # of the levels that are met: below and above, the coefficients stay as they are there
 MOMENTS, WARMUP_MOMENTS = 4, 5  # of the inputs in a window
@@ -75,8 +76,11 @@ def search(plan: ClosedForm, train: Dataset, show_progress: bool) -> Search:
         raise TinoError(f"{needs}: leave coordinates out")
     if plan.degree > 2 and train.output_size > FEW and not waves:
         raise TinoError(f"products of a field's POD coefficients have degree 2 at most, got degree = {plan.degree}")
-    with torch.no_grad(), progress("fitting", _count(plan, train), show_progress) as advance:
-        found = Search(Rollouts.of(train, bool(plan.clock)), advance)
+    rollouts = Rollouts.of(train, bool(plan.clock))
+    lags, linear = plan.delays * (plan.stride or 1), plan.degree == 1 or plan.levels
+    check_delays(plan.delays, 4 * lags if linear else lags + 1, rollouts.fitted.time.n)
+    with torch.no_grad(), progress("fitting", _count(plan, train, rollouts.from_zero), show_progress) as advance:
+        found = Search(rollouts, advance)
         if waves:
             try_waves(plan, found)
         if plan.coordinates != "waves" and found.relative > GOOD[0]:
@@ -87,12 +91,15 @@ def search(plan: ClosedForm, train: Dataset, show_progress: bool) -> Search:
     return found
 
 
-def _count(plan: ClosedForm, train: Dataset) -> int:
-    """Laws to try, at most."""
-    waves = 2 * len(WAVE_CUTS) * HIGHEST if suits_waves(train) else 0
-    if train.output_size <= FEW:
-        return waves + 2 * (len(LINEAR_DELAYS) if plan.degree == 1 else 5 * len(DELAYS))
-    return waves + len(CUTS) * len(FIELD_DELAYS) * (1 if plan.degree == 1 else len(PRODUCTS) + 2)
+def _count(plan: ClosedForm, train: Dataset, zero: bool) -> int:
+    """Laws to try, at most; the last one is the best of them again, on more rows."""
+    waves = len(WAVE_CUTS) * (HIGHEST + 1) if suits_waves(train) else 0
+    linear, few, constants = plan.degree == 1 or plan.levels, train.output_size <= FEW, 2 if zero else 1
+    if few:
+        laws = len(LINEAR_DELAYS) + len(LEVELS) * plan.levels if linear else 5 * len(DELAYS)
+    else:
+        laws = len(CUTS) * (len(FIELD_DELAYS) + len(LEVELS) * plan.levels if linear else LAWS * len(FIELD_DELAYS))
+    return waves + constants * laws + 1
 
 
 # -- per wavenumber ------------------------------------------------------------------------------------------

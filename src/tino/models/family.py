@@ -93,7 +93,8 @@ class Family:
             raise TinoError(f"{name} needs records of equal length: it is not causal")
         time_only = isinstance(train.outputs, Point)
         if time_only and self.basis is PodModes and not self.of_time:
-            raise TinoError(f"{name} needs outputs in space for its POD, {train.name} has time-only outputs")
+            told = f"{name} needs outputs in space for its POD, {train.name} has time-only outputs"
+            raise TinoError(f"{told}: try tino or tdnn")
         if not time_only and (self.basis is Constant or self.mixer is LateMixer):
             given = f"{train.name} has {train.outputs.size} points"
             raise TinoError(f"{name} supports time-only outputs; {given}: use tino")

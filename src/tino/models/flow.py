@@ -25,6 +25,7 @@ from tino.parts.warmup import Warmup
 from tino.parts.wavenumbers import WavenumberLaw, box_length
 
 POOR = 0.2  # held-out error over the mean square
+UNSEEN = "leave ic out and import with burn_in, or make the other state variables outputs"
 
 Memory = tuple[Tensor, Tensor]  # the states (b, lags, J) and the inputs (b, window - 1, r) before
 
@@ -66,9 +67,10 @@ class Plan(ABC):
     def __call__(self, name: str, train: Dataset) -> "Flow":
         frame = Frame.of(name, train)
         if frame.state not in (0, frame.output_size):
-            raise TinoError(f"{name} starts from a field of {frame.output_size} numbers, ic has {frame.state}")
+            sizes = f"{frame.output_size} numbers, but ic has {frame.state}"
+            raise TinoError(f"{name} starts from u(T_0), {sizes}: {UNSEEN}")
         if not starts_from_ic(train):
-            raise TinoError(f"{name} starts from u(T_0), but ic of {train.name} is another state")
+            raise TinoError(f"{name} starts from u(T_0), but ic of {train.name} is another state: {UNSEEN}")
         weights = output_weights(train)
         outputs = None if weights is None else OutputScale(train.output_size)
         if outputs is not None and weights is not None:
@@ -190,9 +192,8 @@ class Flow(Operator):
         self.start_part, self.law, self.warmup, self.notes = Start.of(train), found.law, found.warmup, found.notes
         self.notes += found.poor
         if train.ic is None and not starts_shared(train):
-            self.notes += (
-                "the records start from different states, which are not given as ic: it starts from their mean",
-            )
+            told = "the first outputs of the records differ (noise, or starts that are not given as ic)"
+            self.notes += (f"{told}: it starts from their mean",)
         if self.learning:
             first = self.law.window - 1 if train.burn_in else 0 if self.warmup is None else self.law.lags
             self.learning = self.plan.learning(self.frame.time.n, first)

@@ -56,5 +56,5 @@ def field_frame(name: str, train: Dataset) -> Frame:
     """The same, for a network that needs space."""
     frame = grid_frame(name, train)
     if not frame.outputs.shape:
-        raise TinoError(f"{name} needs outputs in space, {train.name} has time-only outputs")
+        raise TinoError(f"{name} needs outputs in space, {train.name} has time-only outputs: try polynomial or lstm")
     return frame

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tino.data import Dataset
+from tino.errors import TinoError
 from tino.least_squares import RIDGES, NormalEquations
 from tino.models.rollouts import Rollouts
 from tino.parts.law import LeastSquaresLaw, histories
@@ -78,6 +79,13 @@ class Search:
             f"its linear part grows by {growth - 1:.2g} a step; damped, its held-out MSE would be {damped:.2g} instead "
             f"of {self.error:.2g}",
         )
+
+
+def check_delays(delays: int, least: int, times: int) -> None:
+    """An error if records of so many times are too short for the delays that were asked for, which need ``least``."""
+    if delays > 1 and times < least:
+        needs = f"{delays} delays need records of {least} times or more"
+        raise TinoError(f"{needs}, those that are fitted have {times}: use fewer")
 
 
 def fit(law: LeastSquaresLaw, data: Dataset, rows: int, first: int = 1) -> NormalEquations:

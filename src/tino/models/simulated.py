@@ -15,7 +15,7 @@ from tino.least_squares import gauss_newton
 from tino.models.closed import CUTS, FEW, ROWS, TERMS, ClosedForm, Coordinates, coordinates
 from tino.models.flow import Fitted, Plan
 from tino.models.rollouts import Rollouts
-from tino.models.search import Search, fit
+from tino.models.search import Search, check_delays, fit
 from tino.parts.coefficients import CoefficientLaw, terms
 from tino.progress import Advance, progress
 
@@ -37,13 +37,15 @@ class Simulated(Plan):
 
     def first(self, train: Dataset) -> CoefficientLaw:
         if train.output_size > FEW:
-            raise TinoError(f"a fit by simulation takes up to {FEW} outputs, {train.name} has {train.output_size}")
+            told = f"a fit by simulation takes up to {FEW} outputs, {train.name} has {train.output_size}"
+            raise TinoError(f"{told}: try polynomial")
         return ClosedForm(degree=1).first(train)
 
     def fit(self, train: Dataset, show_progress: bool) -> Fitted:
         delays = (self.delays,) if self.delays else DELAYS
         with torch.no_grad(), progress("fitting", 2 * len(delays) + 8 * FINALISTS, show_progress) as advance:
             rollouts = Rollouts.of(train)
+            check_delays(self.delays, 4 * self.delays, rollouts.fitted.shortest)
             at = coordinates(rollouts.fitted, CUTS[-1], zero=True)
             found = [one for p in delays if (one := self._by_steps(rollouts, at, p)) is not None and not advance(2)]
             if not found:

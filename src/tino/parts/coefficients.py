@@ -7,7 +7,7 @@ from itertools import combinations_with_replacement
 import torch
 from torch import Tensor, nn
 
-from tino.errors import TinoError
+from tino.errors import TinoError, counted
 from tino.parts.law import LeastSquaresLaw, chebyshev, law_properties, window_moments
 
 MOST_TERMS = 20_000
@@ -220,7 +220,8 @@ class CoefficientLaw(LeastSquaresLaw):
     def readout(self, dt: float) -> tuple[str, ...]:
         s, lines = self.sizes, ()
         if s["clock"]:
-            return ()
+            products = ", and products" if s["degree"] > 1 else ""
+            return (f"linear terms with a clock{products}: {counted(s['delays'], 'delay')}",)
         if s["states"] == s["outputs"] == s["inputs"] == s["sources"] == 1 and not s["centred"] and not s["level"]:
             terms = [f"{'-' if a < 0 else '+'} {abs(a):.4g} {name}" for name, a in self.terms_by_size()[:SHOWN]]
             lines = (f"u(i) = {' '.join(terms).removeprefix('+ ')} + ...",)

@@ -13,7 +13,7 @@ class CorrectedLaw(Law):
     """c_i = law(...) + b tanh(r [N(z) - N(0)] / b): z what the law reads, r and b the size of what it leaves.
 
     r is its root mean square for each state, b twice its largest value in the fit. The network adds at most b, so it
-    cannot drive a law away whose own steps decay, however far the states are from those of the training.
+    cannot drive a linear law away whose own steps decay, however far the states are from those of the training.
 
     z are the delayed states' mean, slope, bend, ... over their window, and the inputs' moments, each scaled to size
     one: neighbouring samples are nearly alike, and their differences carry the velocity.
@@ -77,4 +77,8 @@ class CorrectedLaw(Law):
             self.bound.copy_(2 * left.abs().amax(0).clamp_min(1e-30))
 
     def readout(self, dt: float) -> tuple[str, ...]:
-        return (*self.law.readout(dt), "and a network for what this leaves")
+        if not bool(self.last.weight.any()):  # the biases cancel in N(z) - N(0)
+            told = "its network adds nothing: training did not lower the held-out error"
+        else:
+            told = "and a network for what this leaves"
+        return (*self.law.readout(dt), told)

@@ -111,7 +111,7 @@ class WavenumberLaw(LeastSquaresLaw):
 
     def readout(self, dt: float) -> tuple[str, ...]:
         if self.sizes["clock"]:
-            return ()
+            return (f"linear terms with a clock{', and products' if self.sizes['order'] else ''}, for each wavenumber",)
         first = [f"{rate:.4g} at |k| = {k:.4g}" for k, rate in self.rates(dt)[:SHOWN]]
         return (f"decay rates: {', '.join(first)}",)
 

@@ -99,6 +99,8 @@ ON_A_TERMINAL = {  # columns that fit into 80 characters, with narrower headings
     "paper MSE": "paper\nMSE",
 }
 
+LONGEST = 24  # letters of a name, with a seed, that is not folded
+
 
 def print_table(results: Sequence[Result], names: Sequence[str] | None = None) -> None:
     """One table for each dataset, narrow enough for 80 columns; the models by these names, or by model and seed."""
@@ -110,6 +112,9 @@ def print_table(results: Sequence[Result], names: Sequence[str] | None = None) -
         shown = [key for key in ON_A_TERMINAL if any(row[key] != DASH for row in rows)]
         if "paper MSE" in shown and "fit %" in shown:  # there is room for one of them
             shown.remove("fit %")
+        for key in ("seconds", "params"):  # rather than a model's name that is broken within a word
+            if key in shown and _width(rows, ["model"]) <= LONGEST and _width(rows, shown) > console.width:
+                shown.remove(key)
         for key in shown:
             is_name = key == "model"  # a long one is folded, a number never
             side = "left" if is_name else "right"
@@ -117,6 +122,12 @@ def print_table(results: Sequence[Result], names: Sequence[str] | None = None) -
         for row in rows:
             table.add_row(*(row[key] for key in shown))
         console.print(table)
+
+
+def _width(rows: Sequence[Mapping[str, str]], shown: Sequence[str]) -> int:
+    """Of a table with these columns."""
+    cells = ([*ON_A_TERMINAL[key].split("\n"), *(row[key] for row in rows)] for key in shown)
+    return sum(max(map(len, column)) + 2 for column in cells) - 1
 
 
 def _narrow_row(result: Result, name: str) -> dict[str, str]:

@@ -46,8 +46,8 @@ def fit(
 ) -> History:
     """Train the model on the dataset, in place: in closed form where possible, then by minimising the MSE.
 
-    With a ``checkpoint`` file the state is saved there every ``save_every`` seconds, and on Ctrl-C, SIGTERM or SIGHUP;
-    ``resume`` continues from it and ends with the same weights as an uninterrupted run (on a CPU, to the bit).
+    With a ``checkpoint`` file the state is saved every ``save_every`` seconds, at the end, and on Ctrl-C, SIGTERM or
+    SIGHUP; ``resume`` continues from it and ends with the same weights as an uninterrupted run (on a CPU, to the bit).
     """
     config = TrainConfig() if config is None else config
     if not isinstance(config, TrainConfig):
@@ -79,6 +79,8 @@ def fit(
                 _go(run, steps, asked, checkpoint, Watch(run, checkpoint, advance, log))
         except torch.OutOfMemoryError as error:
             raise TinoError(f"{device} does not have enough memory for this step: use a smaller batch_size") from error
+        if checkpoint is not None and run.weights.finite():
+            run.save(checkpoint)  # whoever stops before the model is saved elsewhere has not trained in vain
         run.weights.put_result()
         run.check_weights()
         if run.weights.kept_start and show:
