@@ -1,5 +1,6 @@
 """What errors, notes and read-outs tell a user to do next, and that it works."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -157,3 +158,10 @@ def test_training_tells_why_a_model_is_not_time_invariant(tmp_path, capsys, monk
     assert run(["train", "mine.npz", "linear-clock", "--device", "cpu"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "not time-invariant: it does not start at zero and it has a constant term and it reads the clock" in said
+
+
+def test_a_poor_fit_says_where_to_look(tmp_path, capsys):
+    data = ["advection-reaction", "--train", "20", "--test", "4", "--n-t", "20", "--resolution", "24"]
+    assert run(["train", *data[:1], "linear", *data[1:], "--out", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out
+    assert re.search("note: (a poor fit|no better than the mean).*: tino diagnose advection-reaction says", said)

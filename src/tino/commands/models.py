@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tino.results import Cell
     from tino.runs import Run
 
+POOR = 50.0  # per cent of fit: below, a note says where to look
+
 
 @dataclass(frozen=True)
 class Models:
@@ -107,6 +109,9 @@ class Train:
             say(*textwrap.wrap(f"not time-invariant: {' and '.join(reasons)}", 80, subsequent_indent="  "))
         for line in model.readout():
             say(*textwrap.wrap(line, 80, subsequent_indent="  "))
+        if (fit := done.result.scores["fit"]) < POOR:
+            told = "a poor fit" if fit > 0 else "no better than the mean of the outputs"
+            say(f"note: {told}: tino diagnose {self.data} says what kind of model suits")
         say(f"saved in {folder}")
 
 
