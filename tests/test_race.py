@@ -215,6 +215,18 @@ def test_a_model_that_promises_less_runs_only_on_data_that_have_less(enter, monk
         assert {name: note for name, note in notes(raced(data())[1]).items() if note} == {n: refused[n] for n in out}
 
 
+def test_a_version_with_a_clock_races_beside_its_model(enter, monkeypatch):
+    enter(plain=Gains())
+    monkeypatch.setitem(tino.MODELS, "plain-clock", tino.Model(Gain, Gains(autonomous=False), "plain-clock"))
+    out = {"plain": "", "plain-clock": "not autonomous, and nothing says that the data are not"}
+    assert notes(raced(data())[1]) == out
+    found = tino.diagnose(data(40, noise=0.0), show_progress=False)
+    said = dataclasses.replace(found, autonomous=False, model="plain")
+    monkeypatch.setattr(module, "diagnose", lambda *_: said)
+    assert notes(raced(data())[1]) == {"plain": "", "plain-clock": ""}
+    assert "flow-tino-clock" in tino.MODELS
+
+
 def test_what_is_held_out_is_never_seen(enter):
     """Other outputs there change errors, not what is learned from the rest."""
     enter(learned=Gains(learns=True), fitted=Gains(factor=-30.0))

@@ -1,8 +1,8 @@
 """A race: several kinds of model are fitted to a part of the training data, and the best on the rest is kept.
 
 The closed forms run first: they take seconds. Those that learn by gradients then share what is left of the budget. Who
-runs: the models registered with ``races``, and the one that ``diagnose`` names. A model that is not causal, or not
-autonomous, runs only if the data are not. The test set plays no part.
+runs: those registered with ``races``, their versions with a clock, and the one that ``diagnose`` names. A model that is
+not causal, or not autonomous, runs only if the data are not. The test set plays no part.
 """
 
 import math
@@ -166,11 +166,12 @@ class _Run:
                 self._enter(name, built[name], share)
 
     def _names(self) -> list[str]:
-        """The models that race, and the one to begin with, if it is another."""
+        """The models that race, their versions with a clock, and the one to begin with."""
         racing = [name for name, model in MODELS.items() if model.races]
+        clocked = [f"{name}-clock" for name in racing if f"{name}-clock" in MODELS]
         found = self.diagnosis
         named = model_to_begin_with(self.part, True, True, True) if found is None else found.model
-        return list(dict.fromkeys([*racing, named]))
+        return list(dict.fromkeys([*racing, *clocked, named]))
 
     def _left(self) -> float:
         """Seconds; without a budget there is no end."""
