@@ -145,9 +145,13 @@ def test_a_tie_goes_to_the_simpler(enter):
     enter(large=Gains(spare=5), learned=Gains(learns=True), small=Gains(factor=0.995))
     model, race = raced(data())
     assert model.frame.model == race.winner == "small"
-    assert "as good as that of large" in race.reason
+    assert f"as good as that of large ({100 * (race.entrants[0].error or 0.0):.2g} %): it has" in race.reason
+    assert "): it has 1 parameters, large 6. It was fitted" in race.reason
     enter(exact=Gains(spare=5), near=Gains(factor=1 + 1e-7))  # both are exact in float32
-    assert raced(data(noise=0.0))[1].winner == "near"
+    race = raced(data(noise=0.0))[1]
+    assert race.winner == "near"
+    exact = "both are below 1e-06 of the spread, which counts as exact, and it has 1 parameters, exact 6."
+    assert exact in race.reason
 
 
 def test_who_fails_is_left_out(enter):
