@@ -12,8 +12,7 @@ from tino.errors import TinoError, in_short
 from tino.importing.content import Content, Variable, split_unit
 from tino.importing.outside import OUTSIDE
 from tino.importing.table import read_table
-from tino.sources import array_header, is_workbook, read_npz
-from tino.storage import END
+from tino.storage import END, array_header, is_workbook, read_npz
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 NPZ = (b"PK\x03\x04", b"PK\x05\x06")
