@@ -84,10 +84,18 @@ def _of_arrays(path: Path, arrays: dict[str, np.ndarray]) -> Content:
             both = f"'{in_short(other, 40)}' and '{in_short(name, 40)}'"
             raise TinoError(f"{path} has two arrays named '{in_short(plain, 40)}', {both}: rename one")
     variables = {
-        plain: Variable(kept[name].shape, unit, ("",) * kept[name].ndim) for name, (plain, unit) in names.items()
+        plain: Variable(kept[name].shape, unit, ("",) * kept[name].ndim, *_of_channels(arrays, name))
+        for name, (plain, unit) in names.items()
     }
     values = {plain: floats(kept[name]) for name, (plain, _) in names.items()}
     return Content(str(path), {name: one.as_vector() for name, one in variables.items()}, _as_vectors(values))
+
+
+def _of_channels(arrays: dict[str, np.ndarray], name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names and the units of an array's channels, as in f_names and f_units."""
+    names, units = (arrays.get(f"{name}_{what}", np.array([])) for what in ("names", "units"))
+    both = (tuple(one.ravel().tolist()) if one.dtype.kind == "U" else () for one in (names, units))
+    return next(both), next(both)
 
 
 def _as_vectors(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

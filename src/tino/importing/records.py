@@ -126,9 +126,7 @@ def _side(
     for name in names:
         values, space = _canonical(content, name, n_t, options)
         count = values.shape[2]
-        unit = options.unit(name, content.variables[name].unit)
-        shown = split_unit(name)[0].rpartition("/")[2]
-        channels += [Channel(shown if count == 1 else f"{shown}{i}", unit) for i in range(1, count + 1)]
+        channels += _channels(content, name, count, options)
         parts.append(values)
         spaces.append(space)
         named = named or any(axis.lower() in TIMES for axis in content.variables[name].axes)
@@ -152,6 +150,17 @@ def _side(
     )
     flat = values.reshape(*values.shape[:2], -1)
     return flat, Side(tuple(channels), grid), named
+
+
+def _channels(content: Content, name: str, count: int, options: ImportOptions) -> list[Channel]:
+    """The channels of an array: as the file names them, or numbered."""
+    shown, found = split_unit(name)[0].rpartition("/")[2], content.variables[name]
+    for what, given in (("names", found.names), ("units", found.units)):
+        if len(given) not in (0, count):
+            raise TinoError(f"{content.path} has {len(given)} {name}_{what} for {count} channels")
+    names = found.names or [shown if count == 1 else f"{shown}{i}" for i in range(1, count + 1)]
+    units = found.units or [found.unit] * count
+    return [Channel(one, options.unit(name, unit)) for one, unit in zip(names, units, strict=True)]
 
 
 def _stem(names: list[str]) -> str:
