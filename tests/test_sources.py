@@ -66,6 +66,15 @@ def test_coordinates_make_it_points(write):
     assert np.array_equal(data.u[:, :, 5:], field[..., 1])  # channel after channel
 
 
+def test_two_axes_of_space_are_not_taken_for_channels_in_silence(write):
+    square = np.random.default_rng(0).normal(size=(12, 30, 4, 4))
+    path = write(**arrays(u=square))
+    with pytest.warns(tino.TinoWarning, match="read as 4 points with 4 channels: .* --axes u=record,time,x,y"):
+        assert len(tino.read_arrays(path).output_channels) == 4
+    tino.read_arrays(write(**arrays(u=square, u_names=list("abcd"))))  # pytest turns warnings into errors
+    tino.read_arrays(write(**arrays(u=square, u_points=np.arange(4))))
+
+
 def test_what_follows_the_end_of_a_record_does_not_count(write):
     lengths = np.where(np.arange(12) < 4, 20, 30)
     content = arrays(lengths=lengths)

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from tino.channels import INPUT, OUTPUT, Channel, Channels, numbered
 from tino.data import Dataset
-from tino.errors import TinoError, in_short, nearest
+from tino.errors import TinoError, TinoWarning, in_short, nearest
 from tino.generation import dataset
 from tino.grids import Grid, Interval, Point, TimeGrid
 from tino.options import DataOptions
@@ -21,6 +22,7 @@ from tino.problems import problem, problem_names
 from tino.split import split_records
 from tino.storage import IMPORT, kind_of, load_dataset, read_npz, read_record
 
+MANY = 4  # channels of points without coordinates: these may be two axes of a field
 KNOWN = ("f", "u", "t", "ic", "lengths", "title", "starts", "labels")
 KNOWN += tuple(f"{name}_{what}" for name in ("f", "u") for what in ("points", "names", "units"))
 
@@ -219,6 +221,10 @@ def _signal(
             raise TinoError(f"{path} has {len(given)} {name}_{what} for {count} channels")
     named = names or [channel.name for channel in numbered(default, count)]
     channels = tuple(Channel(one, unit) for one, unit in zip(named, units or [""] * count, strict=True))
+    if values.ndim == 4 and count >= MANY and points is None and not names:
+        told = f"{name} of {path} is read as {values.shape[2]} points with {count} channels"
+        field = f"of a field in 2-D, say so: tino import {path} --input f --output u --axes {name}=record,time,x,y"
+        warnings.warn(f"{told}: {field}", TinoWarning, stacklevel=3)
     return values.movedim(-1, 2).flatten(2) if values.ndim == 4 else values, grid, channels
 
 

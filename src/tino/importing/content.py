@@ -54,6 +54,7 @@ class Content:
     more: Callable[[list[str]], Mapping[str, np.ndarray]] | None = None  # reads the values of variables
     texts: Mapping[str, str] = field(default_factory=dict)  # columns of text, which are not read, and a cell of each
     notes: tuple[str, ...] = ()  # what a user should know of the reading
+    advice: tuple[str, ...] = ()  # what may be a mistake in it
     time: str | None = None  # the variable of the times, once it is chosen
 
     def fetched(self, names: Iterable[str]) -> "Content":
