@@ -66,6 +66,19 @@ def test_coordinates_make_it_points(write):
     assert np.array_equal(data.u[:, :, 5:], field[..., 1])  # channel after channel
 
 
+@pytest.mark.parametrize("channels", [(), (1,), (2,)])
+def test_points_anywhere_are_read_by_the_command_that_the_error_names(channels, write, monkeypatch):
+    places = np.array([0.0, 0.1, 0.3, 0.35, 1.0])
+    path = write(**arrays(u=np.random.default_rng(0).normal(size=(12, 30, 5, *channels)), u_points=places))
+    with pytest.raises(tino.TinoError, match="rising in equal steps: for other points use tino import") as caught:
+        tino.read_arrays(path)
+    monkeypatch.chdir(path.parent)
+    assert run([*str(caught.value).partition("use tino ")[2].split(), "--out", "any.h5"]) == 0
+    found = tino.load_dataset("any.h5")[0]
+    assert isinstance(found.outputs, tino.Points)
+    assert (len(found.input_channels), len(found.output_channels)) == (2, *(channels or (1,)))
+
+
 def test_two_axes_of_space_are_not_taken_for_channels_in_silence(write):
     square = np.random.default_rng(0).normal(size=(12, 30, 4, 4))
     path = write(**arrays(u=square))

@@ -213,7 +213,7 @@ def _signal(
     values = values[..., None] if values.ndim == 2 or (values.ndim == 3 and points is not None) else values
     grid: Grid = Point()
     if values.ndim == 4:
-        grid = _line(path, name, values.shape[2], points)
+        grid = _line(path, arrays, name, values.shape[2])
     names, units = (_texts(path, arrays, f"{name}_{what}") for what in ("names", "units"))
     count = values.shape[-1]
     for what, given in (("names", names), ("units", units)):
@@ -228,14 +228,26 @@ def _signal(
     return values.movedim(-1, 2).flatten(2) if values.ndim == 4 else values, grid, channels
 
 
-def _line(path: Any, name: str, count: int, points: np.ndarray | None) -> Grid:
+def _line(path: Any, arrays: dict[str, np.ndarray], name: str, count: int) -> Grid:
     """Points on a line, at the given coordinates or numbered."""
+    points = arrays.get(f"{name}_points")
     if points is not None and points.dtype.kind not in "iuf":
         raise TinoError(f"{name}_points of {path} has dtype {points.dtype}, expected numbers")
     x = np.arange(count, dtype=float) if points is None else points.astype(float).squeeze()
     if x.shape != (count,) or count < 2 or not np.allclose(np.diff(x), (x[-1] - x[0]) / (count - 1), rtol=1e-3, atol=0):
-        raise TinoError(f"{name}_points of {path} must be {count} coordinates on a line, rising in equal steps")
+        told = f"{name}_points of {path} must be {count} coordinates on a line, rising in equal steps"
+        raise TinoError(f"{told}: for other points use {_import_with(path, arrays, name)}")
     return Interval(float(x[0]), float(x[-1]), count)
+
+
+def _import_with(path: Any, arrays: dict[str, np.ndarray], name: str) -> str:
+    """The command that reads an array at any points, where the other one has none."""
+    told = {side: ["record", "time", "point", "channel"][: arrays[side].ndim] for side in ("f", "u")}
+    other = "u" if name == "f" else "f"
+    if arrays[other].ndim == 3 and f"{other}_points" not in arrays:
+        told[other] = ["record", "time", "channel"]
+    axes = " ".join(f"{side}={','.join(told[side])}" for side in ("f", "u"))
+    return f"tino import {path} --input f --output u --points {name}_points --axes {axes}"
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:
