@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tino.channels import INPUT, OUTPUT, Channel, Channels, numbered
 from tino.data import Dataset
-from tino.errors import TinoError, TinoWarning, in_short, nearest
+from tino.errors import TinoError, TinoWarning, counted, in_short, nearest
 from tino.generation import dataset
 from tino.grids import Grid, Interval, Point, TimeGrid
 from tino.options import DataOptions
@@ -137,6 +137,8 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
     lengths = _lengths(path, arrays) if "lengths" in arrays else None
     f, inputs, input_channels = _signal(path, arrays, "f", INPUT, time.n)
     u, outputs, output_channels = _signal(path, arrays, "u", OUTPUT, time.n)
+    for values, channels in ((f, input_channels), (u, output_channels)):
+        _check_finite(path, values, channels, time, lengths)
     for name in ("starts", "labels"):
         if name in arrays and (
             arrays[name].shape != f.shape[:1] or not bool(_numbers(path, arrays, name).isfinite().all())
@@ -226,6 +228,22 @@ def _signal(
         field = f"of a field in 2-D, say so: tino import {path} --input f --output u --axes {name}=record,time,x,y"
         warnings.warn(f"{told}: {field}", TinoWarning, stacklevel=3)
     return values.movedim(-1, 2).flatten(2) if values.ndim == 4 else values, grid, channels
+
+
+def _check_finite(path: Any, values: Tensor, channels: Channels, time: TimeGrid, lengths: Tensor | None) -> None:
+    """An error that says where the first value is missing, as that of an import does."""
+    bad = ~values.isfinite()
+    if lengths is not None and lengths.shape == values.shape[:1]:
+        bad &= (torch.arange(values.shape[1]) < lengths[:, None])[..., None]
+    if not bool(bad.any()):
+        return
+    record, row, column = bad.nonzero()[0].tolist()
+    others = int(bad.any(2).sum()) - 1
+    more = f" (and in {counted(others, 'other row')})" if others else ""
+    name = channels[column * len(channels) // values.shape[2]].name
+    place = f"{path}, record {record + 1}, row {row + 1} (time {float(time.points[row]):.6g}), column '{name}'"
+    fix = f"repair it with tino import {path} --input f --output u and --fill, --cut or --drop"
+    raise TinoError(f"{place}: no value{more}, counted from 1: {fix}")
 
 
 def _line(path: Any, arrays: dict[str, np.ndarray], name: str, count: int) -> Grid:
