@@ -372,7 +372,7 @@ def test_diagnose_reads_a_generated_set(capsys):
         (lambda a: {**a, "t": a["t"] ** 2}, "resample to equal steps, e.g. with np.interp"),
         (lambda a: {**a, "u": a["u"][:50]}, "u has 50 records, f has 60"),
         (lambda a: {**a, "f": a["f"].astype(object)}, "is not a readable .npz file of plain arrays"),
-        (lambda a: {**a, "f": a["f"] * np.nan}, "f has NaN or infinite values"),
+        (lambda a: {**a, "f": a["f"] * np.nan}, "column 'f': no value"),
         (lambda a: {k: v[:20] if k == "t" else v[:5, :20] for k, v in a.items()}, "diagnosing needs 20 records, or"),
     ],
 )

@@ -294,6 +294,35 @@ def test_a_periodic_box_of_unequal_axes_is_refused(place):
 # -- the split -----------------------------------------------------------------------------------------------
 
 
+def test_a_grid_in_two_dimensions(place, capsys):
+    """Its axes are named, and its coordinates are the variables of those names."""
+    x = np.arange(4) / 4
+    f = RNG.normal(size=(N, T, 4, 4))
+    np.savez("grid.npz", f=f, u=f.cumsum(1), t=TIMES, x=x, y=x, p=np.stack(np.meshgrid(x, x), -1).reshape(-1, 2))
+    given = ["import", "grid.npz", "--input", "f", "--output", "u", "--periodic", "--force"]
+    axes = ["--axes", "f=record,time,x,y", "u=record,time,x,y"]
+    assert run([*given, *axes]) == 0
+    assert "no coordinates" not in capsys.readouterr().out
+    assert tino.load_dataset("grid.h5")[0].outputs == tino.Periodic(1.0, (4, 4))
+    assert run(given) == 0
+    assert "note      grid.npz: no coordinates of 'f' and 'u': lengths are in grid steps" in capsys.readouterr().out
+    assert tino.load_dataset("grid.h5")[0].outputs == tino.Periodic(4.0, (4, 4))
+    assert run([*given, "--points", "x,y"]) == 1
+    said = "for a grid leave them out, and give --axes 'u=record,time,x,y'"
+    assert said in capsys.readouterr().err
+
+
+def test_listed_points_are_no_periodic_box(place):
+    x = np.arange(4) / 4
+    p = np.stack(np.meshgrid(x, x), -1).reshape(-1, 2)
+    f = RNG.normal(size=(N, T, 16))
+    with pytest.raises(tino.TinoError, match=r"in 2-D: give f as \(records, times, x, y\), with axes = 'f=record"):
+        tino.from_arrays(f, f, dt=0.1, input_points=p, output_points=p, periodic=True)
+    with pytest.warns(tino.TinoWarning, match="no coordinates of 'f': lengths are in grid steps"):
+        data = tino.from_arrays(f[..., None], f, dt=0.1, output_points=np.arange(16) / 16, periodic=True)
+    assert (data.inputs, data.outputs) == (tino.Periodic(16.0, (16,)), tino.Periodic(1.0, (16,)))
+
+
 def one_long(n: int = 600) -> np.ndarray:
     f = np.random.default_rng(1).normal(size=n)
     u = np.zeros(n)

@@ -15,7 +15,7 @@ import pytest
 import scipy.io
 
 import tino
-from tino import ImportOptions, sources
+from tino import ImportOptions, storage
 from tino.importing import outside
 from tino.importing.outside import OUTSIDE
 
@@ -103,7 +103,7 @@ def test_claims_beyond_what_a_file_holds():
 
 
 def test_a_bomb_of_zeros_in_a_zip_file(monkeypatch):
-    monkeypatch.setattr(sources, "UNPACKED", 2**22)  # a GiB takes seconds to write
+    monkeypatch.setattr(storage, "UNPACKED", 2**22)  # a GiB takes seconds to write
     with (
         zipfile.ZipFile("bomb.npz", "w", zipfile.ZIP_DEFLATED) as file,
         file.open("f.npy", "w", force_zip64=True) as array,

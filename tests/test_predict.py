@@ -389,3 +389,25 @@ def test_networks_on_a_grid_refuse_scattered_points(name):
 def test_points_that_make_no_sense(given, words):
     with pytest.raises(tino.TinoError, match=words):
         tino.Points(given)
+
+
+def test_arrays_whose_channels_the_file_names(place):
+    """Named inputs keep their names and units under --input too; a file that lists them in another order is refused."""
+    rows = np.stack([made(seed, 60) for seed in range(12)])
+    about = {"f_names": ["force", "torque"], "f_units": ["N", "Nm"], "u_names": ["path"], "u_units": ["mm"]}
+    arrays = {"f": rows[..., 1:3], "u": rows[..., 3:], **about}
+    np.savez("named.npz", **arrays)
+    train, _, _ = tino.import_records("named.npz", "f", "u", options=ImportOptions(dt=STEP))
+    assert train.input_channels == (tino.Channel("force", "N"), tino.Channel("torque", "Nm"))
+    assert train.output_channels == (tino.Channel("path", "mm"),)
+    model = tino.build("linear", train)
+    tino.fit(model, train, show_progress=False)
+    found = respond(model, Path("named.npz"), (), (), ImportOptions(dt=STEP))
+    assert found.scores is not None
+    assert found.scores.fit > 99.9
+    np.savez("turned.npz", **{**arrays, "f_names": ["torque", "force"]})
+    with pytest.raises(tino.TinoError, match="has no column 'force'"):
+        respond(model, Path("turned.npz"), (), (), ImportOptions(dt=STEP))
+    np.savez("few.npz", **{**arrays, "f_names": ["force"]})
+    with pytest.raises(tino.TinoError, match=r"few.npz has 1 f_names for 2 channels"):
+        tino.import_records("few.npz", "f", "u", options=ImportOptions(dt=STEP))

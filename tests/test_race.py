@@ -145,9 +145,13 @@ def test_a_tie_goes_to_the_simpler(enter):
     enter(large=Gains(spare=5), learned=Gains(learns=True), small=Gains(factor=0.995))
     model, race = raced(data())
     assert model.frame.model == race.winner == "small"
-    assert "as good as that of large" in race.reason
+    assert f"as good as that of large ({100 * (race.entrants[0].error or 0.0):.2g} %): it has" in race.reason
+    assert "): it has 1 parameters, large 6. It was fitted" in race.reason
     enter(exact=Gains(spare=5), near=Gains(factor=1 + 1e-7))  # both are exact in float32
-    assert raced(data(noise=0.0))[1].winner == "near"
+    race = raced(data(noise=0.0))[1]
+    assert race.winner == "near"
+    exact = "both are below 1e-06 of the spread, which counts as exact, and it has 1 parameters, exact 6."
+    assert exact in race.reason
 
 
 def test_who_fails_is_left_out(enter):
@@ -213,6 +217,18 @@ def test_a_model_that_promises_less_runs_only_on_data_that_have_less(enter, monk
         said = dataclasses.replace(found, causal=causal, autonomous=autonomous, model="plain")
         monkeypatch.setattr(module, "diagnose", lambda *_, said=said: said)
         assert {name: note for name, note in notes(raced(data())[1]).items() if note} == {n: refused[n] for n in out}
+
+
+def test_a_version_with_a_clock_races_beside_its_model(enter, monkeypatch):
+    enter(plain=Gains())
+    monkeypatch.setitem(tino.MODELS, "plain-clock", tino.Model(Gain, Gains(autonomous=False), "plain-clock"))
+    out = {"plain": "", "plain-clock": "not autonomous, and nothing says that the data are not"}
+    assert notes(raced(data())[1]) == out
+    found = tino.diagnose(data(40, noise=0.0), show_progress=False)
+    said = dataclasses.replace(found, autonomous=False, model="plain")
+    monkeypatch.setattr(module, "diagnose", lambda *_: said)
+    assert notes(raced(data())[1]) == {"plain": "", "plain-clock": ""}
+    assert "flow-tino-clock" in tino.MODELS
 
 
 def test_what_is_held_out_is_never_seen(enter):

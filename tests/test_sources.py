@@ -66,6 +66,49 @@ def test_coordinates_make_it_points(write):
     assert np.array_equal(data.u[:, :, 5:], field[..., 1])  # channel after channel
 
 
+@pytest.mark.parametrize("channels", [(), (1,), (2,)])
+def test_points_anywhere_are_read_by_the_command_that_the_error_names(channels, write, monkeypatch):
+    places = np.array([0.0, 0.1, 0.3, 0.35, 1.0])
+    path = write(**arrays(u=np.random.default_rng(0).normal(size=(12, 30, 5, *channels)), u_points=places))
+    with pytest.raises(tino.TinoError, match="rising in equal steps: for other points use tino import") as caught:
+        tino.read_arrays(path)
+    monkeypatch.chdir(path.parent)
+    assert run([*str(caught.value).partition("use tino ")[2].split(), "--out", "any.h5"]) == 0
+    found = tino.load_dataset("any.h5")[0]
+    assert isinstance(found.outputs, tino.Points)
+    assert (len(found.input_channels), len(found.output_channels)) == (2, *(channels or (1,)))
+
+
+def test_a_missing_value_is_named_as_by_an_import(write):
+    """Records, rows and columns are counted from 1; and the command that the error names repairs it."""
+    content = arrays(u_names=["x", "angle"])
+    content["u"][3, 17, 1] = np.inf
+    content["u"][5, 2:4] = np.nan
+    path = write(**content)
+    place = f"{path}, record 4, row 18 (time 1.17241), column 'angle': no value"
+    with pytest.raises(tino.TinoError) as read:
+        tino.read_arrays(path)
+    fix = f"counted from 1: repair it with tino import {path} --input f --output u and --fill, --cut or --drop"
+    assert str(read.value) == f"{place} (and in 2 other rows), {fix}"
+    with pytest.raises(tino.TinoError) as imported:
+        tino.import_records(path, "f", "u")
+    assert str(imported.value) == f"{place}, counted from 1: repair it with fill, cut or drop"
+    assert len(tino.import_records(path, "f", "u", options=tino.ImportOptions(drop=True))[0]) == 9
+    field = np.ones((12, 30, 5, 2))
+    field[0, 1, 0, 1] = np.nan
+    with pytest.raises(tino.TinoError, match=r"record 1, row 2 .*column 'u2'"):
+        tino.read_arrays(write(**arrays(u=field)))
+
+
+def test_two_axes_of_space_are_not_taken_for_channels_in_silence(write):
+    square = np.random.default_rng(0).normal(size=(12, 30, 4, 4))
+    path = write(**arrays(u=square))
+    with pytest.warns(tino.TinoWarning, match="read as 4 points with 4 channels: .* --axes u=record,time,x,y"):
+        assert len(tino.read_arrays(path).output_channels) == 4
+    tino.read_arrays(write(**arrays(u=square, u_names=list("abcd"))))  # pytest turns warnings into errors
+    tino.read_arrays(write(**arrays(u=square, u_points=np.arange(4))))
+
+
 def test_what_follows_the_end_of_a_record_does_not_count(write):
     lengths = np.where(np.arange(12) < 4, 20, 30)
     content = arrays(lengths=lengths)
@@ -95,7 +138,7 @@ def test_what_follows_the_end_of_a_record_does_not_count(write):
         ({"f": np.ones((30, 12))}, r"f has shape \(30, 12\), but t has 30 times: expected \(records, 30\)"),
         ({"u": np.ones((12, 29, 2))}, r"u has shape \(12, 29, 2\), but t has 30 times: expected \(records, 30, 2\)"),
         ({"u": np.ones((12, 30), complex)}, "u has dtype complex128, expected a floating type such as float32"),
-        ({"u": np.where(np.arange(12)[:, None] == 3, np.nan, T)}, "in 1 of 12 records, first in record 3, counted"),
+        ({"u": np.where(np.arange(12)[:, None] == 3, np.nan, T)}, "record 4, row 1 .time 0., column 'u': no value"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_one_line(changes, message, write):

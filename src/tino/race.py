@@ -1,8 +1,8 @@
 """A race: several kinds of model are fitted to a part of the training data, and the best on the rest is kept.
 
 The closed forms run first: they take seconds. Those that learn by gradients then share what is left of the budget. Who
-runs: the models registered with ``races``, and the one that ``diagnose`` names. A model that is not causal, or not
-autonomous, runs only if the data are not. The test set plays no part.
+runs: those registered with ``races``, their versions with a clock, and the one that ``diagnose`` names. A model that is
+not causal, or not autonomous, runs only if the data are not. The test set plays no part.
 """
 
 import math
@@ -166,11 +166,12 @@ class _Run:
                 self._enter(name, built[name], share)
 
     def _names(self) -> list[str]:
-        """The models that race, and the one to begin with, if it is another."""
+        """The models that race, their versions with a clock, and the one to begin with."""
         racing = [name for name, model in MODELS.items() if model.races]
+        clocked = [f"{name}-clock" for name in racing if f"{name}-clock" in MODELS]
         found = self.diagnosis
         named = model_to_begin_with(self.part, True, True, True) if found is None else found.model
-        return list(dict.fromkeys([*racing, named]))
+        return list(dict.fromkeys([*racing, *clocked, named]))
 
     def _left(self) -> float:
         """Seconds; without a budget there is no end."""
@@ -181,12 +182,10 @@ class _Run:
         try:
             model = build(name, self.part, self.config.seed)
         except FAILURES as error:
-            self._out(name, _first_clause(error))
-            return None
-        why = self._unsuited(name, model)
-        if why:
-            self._out(name, why)
-        return None if why else model
+            return self._out(name, _first_clause(error))
+        if why := self._unsuited(name, model):
+            return self._out(name, why)
+        return model
 
     def _unsuited(self, name: str, model: Operator) -> str:
         """Why it may not run on these data; empty if it may."""
@@ -281,16 +280,17 @@ def _why(won: Entrant, done: Sequence[Entrant]) -> list[str]:
     least = min(done, key=lambda one: one.error or 0.0)
     others = sorted((one for one in done if one is not won), key=lambda one: one.error or 0.0)
     if least is not won and least.error is not None:
-        told = f"{won.model} has a held-out error of {spread}"
-        lines = [f"{told}, as good as that of {least.model} ({percent(least.error)}), and is the simpler."]
+        told = f"{won.model} has the held-out error {spread}, as good as that of {least.model} ({percent(least.error)})"
+        exact = f"both are below {ROUNDING:g} of the spread, which counts as exact, and "
+        fewer = f"it has {won.parameters} parameters, {least.model} {least.parameters}"
+        simpler = fewer if won.closed == least.closed else "it is a closed form"
+        lines = [f"{told}: {exact if won.error > (1 + TIE) * least.error else ''}{simpler}."]
     elif others:
         beside = others[0]
         times = beside.seconds / max(won.seconds, 1e-9)
         took = f" and took {times:.0f} times as long" if times >= 2 else ""
-        lines = [
-            f"{won.model} has the least held-out error, {spread}; the next, {beside.model}, has "
-            f"{percent(beside.error or 0.0)}{took}."
-        ]
+        told = f"{won.model} has the least held-out error, {spread}; the next, {beside.model}, has "
+        lines = [f"{told}{percent(beside.error or 0.0)}{took}."]
     else:
         lines = [f"{won.model} is the only one that finished; its held-out error is {spread}."]
     if won.error > POOR:

@@ -1,14 +1,12 @@
 """Where datasets come from: a problem by name, a saved dataset, or records of your own in an .npz file."""
 
 import hashlib
-import io
-import math
 import os
 import re
-import zipfile
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,20 +14,17 @@ from torch import Tensor
 
 from tino.channels import INPUT, OUTPUT, Channel, Channels, numbered
 from tino.data import Dataset
-from tino.errors import TinoError, in_short, nearest
+from tino.errors import TinoError, TinoWarning, counted, in_short, nearest
 from tino.generation import dataset
 from tino.grids import Grid, Interval, Point, TimeGrid
 from tino.options import DataOptions
 from tino.problems import problem, problem_names
 from tino.split import split_records
-from tino.storage import load_dataset, read_record
+from tino.storage import IMPORT, kind_of, load_dataset, read_npz, read_record
 
+MANY = 4  # channels of points without coordinates: these may be two axes of a field
 KNOWN = ("f", "u", "t", "ic", "lengths", "title", "starts", "labels")
 KNOWN += tuple(f"{name}_{what}" for name in ("f", "u") for what in ("points", "names", "units"))
-IMPORT = "read it with tino import, and use the dataset that it writes"
-MAKE = "write your arrays with np.savez('mine.npz', f=..., u=..., t=...)"
-UNPACKED = 2**30  # bytes of an unpacked .npz file, if they are more than 200 times its own
-HEADER = 2**14  # bytes of an array's header; numpy refuses more than 10 000
 
 
 @dataclass(frozen=True)
@@ -70,7 +65,7 @@ class Source:
             if path.suffix not in (".npz", ".h5"):
                 problem(self.text)  # raises an error that names the nearest one
             raise TinoError(f"no file {self.text}")
-        if path.suffix not in (".npz", ".h5") and (found := _kind(path)) != "HDF5":
+        if path.suffix not in (".npz", ".h5") and (found := kind_of(path)) != "HDF5":
             if found == "zip":
                 raise TinoError(f"{path} looks like an .npz file: rename it to {path.name}.npz")
             raise TinoError(f"{path} {found}: {IMPORT}")
@@ -95,30 +90,6 @@ class Source:
         sets = zip((train, test), (options.train, options.test), strict=True)
         train, test = (replace(_first(d, count), meta={**d.meta, **about}) for d, count in sets)
         return train, test
-
-
-def _kind(path: str | os.PathLike[str]) -> str:
-    """zip or HDF5 by the file's first bytes; of others, what is wrong with them."""
-    if Path(path).is_dir():
-        raise TinoError(f"{path} is a folder, expected a file or the name of a problem")
-    with open(path, "rb") as file:
-        start = file.read(8)
-    if start == b"\x89HDF\r\n\x1a\n":
-        return "HDF5"
-    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return "is an Excel workbook" if is_workbook(path) else "zip"
-    if start.startswith(b"\x93NUMPY"):
-        return "holds one array, expected several"
-    return "is neither an .npz file nor a dataset of tino's" if start else "is empty"
-
-
-def is_workbook(path: str | os.PathLike[str]) -> bool:
-    """Whether a zip file holds the sheets of Excel's."""
-    try:
-        with zipfile.ZipFile(path) as file:
-            return any(name.startswith("xl/") and not name.endswith(".npy") for name in file.namelist())
-    except Exception:  # of a damaged file; zipfile raises many kinds
-        return False
 
 
 def file_name(path: str) -> str:
@@ -166,6 +137,8 @@ def read_arrays(path: str | os.PathLike[str]) -> Dataset:
     lengths = _lengths(path, arrays) if "lengths" in arrays else None
     f, inputs, input_channels = _signal(path, arrays, "f", INPUT, time.n)
     u, outputs, output_channels = _signal(path, arrays, "u", OUTPUT, time.n)
+    for values, channels in ((f, input_channels), (u, output_channels)):
+        _check_finite(path, values, channels, time, lengths)
     for name in ("starts", "labels"):
         if name in arrays and (
             arrays[name].shape != f.shape[:1] or not bool(_numbers(path, arrays, name).isfinite().all())
@@ -199,52 +172,6 @@ def _times(path: Any, t: np.ndarray) -> TimeGrid:
         told = f"the steps of t in {path} range from {steps.min():.3g} to {steps.max():.3g}"
         raise TinoError(f"{told}: resample to equal steps, e.g. with np.interp")
     return TimeGrid(float(t[0]), float(t[-1]), len(t))
-
-
-def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """All arrays of the file by name, after a check of what it claims to hold."""
-    try:
-        if (found := _kind(path)) == "HDF5":
-            raise TinoError(f"{path} is an HDF5 file: tino.load_dataset reads those that tino wrote")
-        if found != "zip":
-            raise TinoError(f"{path} {found}: {IMPORT}")
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
-            _check_claims(file.zip, raw)
-            return {name: np.asarray(file[name]) for name in file.files}
-    except FileNotFoundError:
-        raise TinoError(f"no file {path}") from None
-    except TinoError:
-        raise
-    except Exception as error:  # zip, zlib, and numpy's parser of headers raise many kinds
-        reason = "it holds Python objects" if "Object arrays" in str(error) else in_short(error)
-        raise TinoError(f"{path} is not a readable .npz file of plain arrays ({reason}): {MAKE}") from error
-
-
-def _check_claims(file: zipfile.ZipFile, raw: BinaryIO) -> None:
-    """Before anything is unpacked: a damaged or forged file may list fewer arrays than it has, or claim more than it
-    holds, or than a memory holds."""
-    size = raw.seek(0, os.SEEK_END)
-    raw.seek(max(0, size - 2**16))
-    end = raw.read().rpartition(b"PK\x05\x06")[2]  # zip's last record: it counts the members, which zipfile ignores
-    if int.from_bytes(end[6:8], "little") not in (len(file.infolist()), 2**16 - 1):
-        raise ValueError("its list of arrays is damaged")
-    if (total := sum(member.file_size for member in file.infolist())) > max(UNPACKED, 200 * size):
-        raise ValueError(f"it unpacks to {total / 2**30:.0f} GiB, more than 200 times its own size")
-    for member in file.infolist():
-        with file.open(member) as array:
-            shape, dtype, _ = array_header(array)
-        if min(shape, default=0) < 0 or math.prod(shape) * max(1, dtype.itemsize) > member.file_size:
-            raise ValueError(f"{member.filename} claims shape {shape}, which is more than it holds")
-
-
-def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype, int]:
-    """Shape, dtype and the header's length in bytes of an array in numpy's format. A forged header may claim 4 GiB, so
-    no more is read than numpy accepts in a header."""
-    start = io.BytesIO(file.read(HEADER))
-    version = np.lib.format.read_magic(start)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(start)
-    return shape, dtype, start.tell()
 
 
 def _numbers(path: Any, arrays: dict[str, np.ndarray], name: str) -> Tensor:
@@ -288,7 +215,7 @@ def _signal(
     values = values[..., None] if values.ndim == 2 or (values.ndim == 3 and points is not None) else values
     grid: Grid = Point()
     if values.ndim == 4:
-        grid = _line(path, name, values.shape[2], points)
+        grid = _line(path, arrays, name, values.shape[2])
     names, units = (_texts(path, arrays, f"{name}_{what}") for what in ("names", "units"))
     count = values.shape[-1]
     for what, given in (("names", names), ("units", units)):
@@ -296,17 +223,49 @@ def _signal(
             raise TinoError(f"{path} has {len(given)} {name}_{what} for {count} channels")
     named = names or [channel.name for channel in numbered(default, count)]
     channels = tuple(Channel(one, unit) for one, unit in zip(named, units or [""] * count, strict=True))
+    if values.ndim == 4 and count >= MANY and points is None and not names:
+        told = f"{name} of {path} is read as {values.shape[2]} points with {count} channels"
+        field = f"of a field in 2-D, say so: tino import {path} --input f --output u --axes {name}=record,time,x,y"
+        warnings.warn(f"{told}: {field}", TinoWarning, stacklevel=3)
     return values.movedim(-1, 2).flatten(2) if values.ndim == 4 else values, grid, channels
 
 
-def _line(path: Any, name: str, count: int, points: np.ndarray | None) -> Grid:
+def _check_finite(path: Any, values: Tensor, channels: Channels, time: TimeGrid, lengths: Tensor | None) -> None:
+    """An error that says where the first value is missing, as that of an import does."""
+    bad = ~values.isfinite()
+    if lengths is not None and lengths.shape == values.shape[:1]:
+        bad &= (torch.arange(values.shape[1]) < lengths[:, None])[..., None]
+    if not bool(bad.any()):
+        return
+    record, row, column = bad.nonzero()[0].tolist()
+    others = int(bad.any(2).sum()) - 1
+    more = f" (and in {counted(others, 'other row')})" if others else ""
+    name = channels[column * len(channels) // values.shape[2]].name
+    place = f"{path}, record {record + 1}, row {row + 1} (time {float(time.points[row]):.6g}), column '{name}'"
+    fix = f"repair it with tino import {path} --input f --output u and --fill, --cut or --drop"
+    raise TinoError(f"{place}: no value{more}, counted from 1: {fix}")
+
+
+def _line(path: Any, arrays: dict[str, np.ndarray], name: str, count: int) -> Grid:
     """Points on a line, at the given coordinates or numbered."""
+    points = arrays.get(f"{name}_points")
     if points is not None and points.dtype.kind not in "iuf":
         raise TinoError(f"{name}_points of {path} has dtype {points.dtype}, expected numbers")
     x = np.arange(count, dtype=float) if points is None else points.astype(float).squeeze()
     if x.shape != (count,) or count < 2 or not np.allclose(np.diff(x), (x[-1] - x[0]) / (count - 1), rtol=1e-3, atol=0):
-        raise TinoError(f"{name}_points of {path} must be {count} coordinates on a line, rising in equal steps")
+        told = f"{name}_points of {path} must be {count} coordinates on a line, rising in equal steps"
+        raise TinoError(f"{told}: for other points use {_import_with(path, arrays, name)}")
     return Interval(float(x[0]), float(x[-1]), count)
+
+
+def _import_with(path: Any, arrays: dict[str, np.ndarray], name: str) -> str:
+    """The command that reads an array at any points, where the other one has none."""
+    told = {side: ["record", "time", "point", "channel"][: arrays[side].ndim] for side in ("f", "u")}
+    other = "u" if name == "f" else "f"
+    if arrays[other].ndim == 3 and f"{other}_points" not in arrays:
+        told[other] = ["record", "time", "channel"]
+    axes = " ".join(f"{side}={','.join(told[side])}" for side in ("f", "u"))
+    return f"tino import {path} --input f --output u --points {name}_points --axes {axes}"
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:

@@ -1,21 +1,23 @@
-"""Dataset files.
+"""Dataset files, and files of plain arrays by name, .npz.
 
-A file is HDF5. It holds ``train`` and ``test`` groups with contiguous arrays ``f`` (n, t, m), ``u`` (n, t, x) and, if
-there are any, initial states ``ic`` (n, k) and ``lengths`` (n,), and one JSON record in the attribute ``tino`` with
-everything that determined them. Behind the end of the HDF5 part, the same record follows once more, with the places of
-the arrays and a checksum of its own: that is what is read. Then come the record's length in bytes (8 of them) and a
-mark.
+A dataset file is HDF5. It holds ``train`` and ``test`` groups with contiguous arrays ``f`` (n, t, m), ``u`` (n, t, x)
+and, if there are any, initial states ``ic`` (n, k) and ``lengths`` (n,), and one JSON record in the attribute ``tino``
+with everything that determined them. Behind the end of the HDF5 part, the same record follows once more, with the
+places of the arrays and a checksum of its own: that is what is read. Then come the record's length in bytes (8 of them)
+and a mark.
 """
 
 import hashlib
+import io
 import json
 import math
 import os
+import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, BinaryIO
 
 import h5py
 import numpy as np
@@ -34,6 +36,10 @@ SPLITS, ARRAYS = ("train", "test"), ("f", "u", "ic", "lengths")
 TYPES = ("<f2", "<f4", "<f8", "|i1", "|u1", "<i2", "<i4", "<i8")  # of the arrays in a file
 OF_A_FILE = ("split", "checksum", "parameters_sha256", "test_time", "burn_in")  # not carried over to another file
 FIX = "generate it again"
+IMPORT = "read it with tino import, and use the dataset that it writes"
+MAKE = "write your arrays with np.savez('mine.npz', f=..., u=..., t=...)"
+UNPACKED = 2**30  # bytes of an unpacked .npz file, if they are more than 200 times its own
+HEADER = 2**14  # bytes of an array's header; numpy refuses more than 10 000
 LARGE = 2**29  # bytes; reading more than this takes seconds, so a progress bar is shown
 
 
@@ -150,3 +156,76 @@ def _tail(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not isinstance(record, dict) or not isinstance(places, dict) or "checksum" not in record:
         raise TinoError(f"{path} is not a dataset of this version: {FIX}")
     return record, places
+
+
+# -- arrays by name ------------------------------------------------------------------------------------------
+
+
+def kind_of(path: str | os.PathLike[str]) -> str:
+    """zip or HDF5 by the file's first bytes; of others, what is wrong with them."""
+    if Path(path).is_dir():
+        raise TinoError(f"{path} is a folder, expected a file or the name of a problem")
+    with open(path, "rb") as file:
+        start = file.read(8)
+    if start == b"\x89HDF\r\n\x1a\n":
+        return "HDF5"
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "is an Excel workbook" if is_workbook(path) else "zip"
+    if start.startswith(b"\x93NUMPY"):
+        return "holds one array, expected several"
+    return "is neither an .npz file nor a dataset of tino's" if start else "is empty"
+
+
+def is_workbook(path: str | os.PathLike[str]) -> bool:
+    """Whether a zip file holds the sheets of Excel's."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            return any(name.startswith("xl/") and not name.endswith(".npy") for name in file.namelist())
+    except Exception:  # of a damaged file; zipfile raises many kinds
+        return False
+
+
+def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """All arrays of the file by name, after a check of what it claims to hold."""
+    try:
+        if (found := kind_of(path)) == "HDF5":
+            raise TinoError(f"{path} is an HDF5 file: tino.load_dataset reads those that tino wrote")
+        if found != "zip":
+            raise TinoError(f"{path} {found}: {IMPORT}")
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            _check_claims(file.zip, raw)
+            return {name: np.asarray(file[name]) for name in file.files}
+    except FileNotFoundError:
+        raise TinoError(f"no file {path}") from None
+    except TinoError:
+        raise
+    except Exception as error:  # zip, zlib, and numpy's parser of headers raise many kinds
+        reason = "it holds Python objects" if "Object arrays" in str(error) else in_short(error)
+        raise TinoError(f"{path} is not a readable .npz file of plain arrays ({reason}): {MAKE}") from error
+
+
+def _check_claims(file: zipfile.ZipFile, raw: BinaryIO) -> None:
+    """Before anything is unpacked: a damaged or forged file may list fewer arrays than it has, or claim more than it
+    holds, or than a memory holds."""
+    size = raw.seek(0, os.SEEK_END)
+    raw.seek(max(0, size - 2**16))
+    end = raw.read().rpartition(b"PK\x05\x06")[2]  # zip's last record: it counts the members, which zipfile ignores
+    if int.from_bytes(end[6:8], "little") not in (len(file.infolist()), 2**16 - 1):
+        raise ValueError("its list of arrays is damaged")
+    if (total := sum(member.file_size for member in file.infolist())) > max(UNPACKED, 200 * size):
+        raise ValueError(f"it unpacks to {total / 2**30:.0f} GiB, more than 200 times its own size")
+    for member in file.infolist():
+        with file.open(member) as array:
+            shape, dtype, _ = array_header(array)
+        if min(shape, default=0) < 0 or math.prod(shape) * max(1, dtype.itemsize) > member.file_size:
+            raise ValueError(f"{member.filename} claims shape {shape}, which is more than it holds")
+
+
+def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype, int]:
+    """Shape, dtype and the header's length in bytes of an array in numpy's format. A forged header may claim 4 GiB, so
+    no more is read than numpy accepts in a header."""
+    start = io.BytesIO(file.read(HEADER))
+    version = np.lib.format.read_magic(start)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(start)
+    return shape, dtype, start.tell()

@@ -30,9 +30,9 @@ class ReadOptions:
     record: str | None = None
     """Column that numbers the records."""
     points: str | None = None
-    """Where the values of a field lie: a variable of the file, or numbers such as 0,0.1,0.2."""
+    """Where the values of a field lie: a variable of the file, or numbers such as 0,0.1,0.2. For a grid use axes."""
     axes: tuple[str, ...] = ()
-    """Axes of an array that has no names for them, as pressure=record,time,x."""
+    """Axes of an array that has no names for them, as p=record,time,x,y; variables x and y give coordinates."""
     periodic: bool = False
     """The field repeats: its points are those of a periodic box."""
     resample: bool = False

@@ -22,6 +22,8 @@ FACTORS = {  # between sizes of one quantity in different units
     6.894757: "psi and kPa",
 }
 NEAR, SPREAD = 0.1, 6.0  # in logarithms: of a factor; between records, in their usual distances
+SMALL, CLOSE = 20.0, 0.15  # a factor that records of one file may well differ by, and how near to it is a mistake there
+TAIL, ALIKE = 0.6, 0.3  # of that distance: a record so far out shows a tail; records this close to it may be its twins
 DELAYS, AVERAGES, ROWS = 6, (8, 32, 128), 6000  # of the inputs that an output may depend on
 GAIN = 1.01  # an input without which the error on held-out rows grows by less has no influence
 POINTS = 4  # of a field that are looked at
@@ -63,7 +65,7 @@ def unit_mistakes(records: Sequence[Record], f: Side, u: Side) -> list[str]:
         for j, channel in enumerate(side.channels):
             columns = slice(j * side.grid.size, (j + 1) * side.grid.size)
             sizes = {where: _size([getattr(one, name)[:, columns] for one in some]) for where, some in groups.items()}
-            said += _outliers(channel.name, {where: size for where, size in sizes.items() if size > 0})
+            said += _outliers(channel.name, {where: size for where, size in sizes.items() if size > 0}, several)
     return said
 
 
@@ -73,18 +75,24 @@ def _size(parts: list[np.ndarray]) -> float:
     )
 
 
-def _outliers(channel: str, sizes: dict[str, float]) -> list[str]:
+def _outliers(channel: str, sizes: dict[str, float], several: bool) -> list[str]:
+    """``several``: sizes are of files, not of the records of one."""
     if len(sizes) < 2:
         return []
     logs = np.log(np.array(list(sizes.values())))
     usual = float(np.median(logs)) if len(logs) > 2 else float(logs[0])
     away = np.abs(logs - usual)
+    same = np.sign(logs - usual)
     near = max(NEAR, 3 * float(np.median(away))) if len(logs) > 2 else NEAR
     said = []
     for where, log in zip(sizes, logs, strict=True):
         distance = abs(log - usual)
         factor, words = min(FACTORS.items(), key=lambda one: abs(math.log(one[0]) - distance))
-        if abs(math.log(factor) - distance) <= near and distance > SPREAD * max(float(np.median(away)), 1e-9) * (
+        between = away[(same == np.sign(log - usual)) & (away < distance - ALIKE)]
+        if between.max(initial=0.0) > TAIL * distance:
+            continue  # sizes thin out towards it, as of records from random starts: it is merely quiet
+        slack = near if several or factor > SMALL else min(near, CLOSE)
+        if abs(math.log(factor) - distance) <= slack and distance > SPREAD * max(float(np.median(away)), 1e-9) * (
             len(logs) > 2
         ):
             word = "larger" if log > usual else "smaller"

@@ -10,10 +10,11 @@ import numpy as np
 from tino.channels import Channel
 from tino.data import Dataset
 from tino.errors import TinoError, TinoWarning, counted, in_short
+from tino.importing.choice import same_side
 from tino.importing.content import Content, Variable
 from tino.importing.options import ImportOptions
 from tino.importing.plain import floats
-from tino.importing.records import CHANNELS, RECORDS, TIMES, Record, Side, read_records, same_side
+from tino.importing.records import CHANNELS, RECORDS, TIMES, Record, Side, read_records
 from tino.importing.repairs import SAME, repaired
 from tino.importing.whole import together
 
@@ -76,7 +77,8 @@ def from_arrays(
     first = _named(sides[0], input_names, input_units, "input")
     second = _named(sides[1], output_names, output_units, "output")
     fixed, step, notes = repaired(records, first, second, options)
-    for note in notes:
+    advice = (line for record in fixed for line in record.content.advice)
+    for note in dict.fromkeys([*notes, *advice]):
         warnings.warn(note, TinoWarning, stacklevel=2)
     return together(fixed, first, second, step, options)
 

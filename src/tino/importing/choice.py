@@ -11,11 +11,12 @@ import numpy as np
 
 from tino.data import Dataset
 from tino.errors import TinoError, in_short, nearest
+from tino.grids import grid_words
 from tino.holdout import ends
 from tino.importing.content import Content
 from tino.importing.options import ImportOptions, fits
 from tino.importing.plain import is_own, kind_of, open_file
-from tino.importing.records import NOTHING, Record, Side, read_records, same_side
+from tino.importing.records import NOTHING, Record, Side, read_records
 from tino.sources import KNOWN, read_arrays
 
 PAIRS = (("f", "u"), ("u", "y"), ("input", "output"), ("inputs", "outputs"))  # obvious, if there is nothing else
@@ -158,3 +159,24 @@ def of_dataset(data: Dataset, content: Content) -> Opened:
         own = t[:n] if starts is None else t[:n] - t[0] + starts[i]
         records.append(Record(content, number if len(data) > 1 else 0, own, f[i, :n], u[i, :n], np.arange(n)))
     return records, Side(data.input_channels, data.inputs), Side(data.output_channels, data.outputs)
+
+
+def same_side(one: Side, other: Side, first: str, second: str, word: str) -> None:
+    """An error if files, or records, differ in the channels or the grid of their inputs or outputs."""
+    if one == other:
+        return
+    names = [[channel.name for channel in side.channels] for side in (one, other)]
+    if names[0] != names[1]:
+        told = [in_short(", ".join(some), 100) for some in names]
+        raise TinoError(
+            f"the {word} of {first} are {told[0]}, those of {second} are {told[1]}: give both the same ones"
+        )
+    for a, b in zip(one.channels, other.channels, strict=True):
+        if a != b:
+            units = [f"in {one.unit}" if one.unit else "without a unit" for one in (a, b)]
+            told = f"'{a.name}' is {units[0]} in {first}, {units[1]} in {second}"
+            raise TinoError(f"{told}: convert it, or if a label is wrong give units = '{a.name}={a.unit or b.unit}'")
+    told = [grid_words(side.grid) for side in (one, other)]
+    places = f"are {told[0]} in {first}, {told[1]} in {second}"
+    places = places if told[0] != told[1] else f"lie at other points in {second} than in {first}"
+    raise TinoError(f"the {word} {places}: interpolate one at the points of the other")

@@ -28,11 +28,13 @@ UNIT = re.compile(r"^(.*?)\s*(?:\[([^\[\]]*)\]|\(([^()]*)\))\s*$")
 
 @dataclass(frozen=True)
 class Variable:
-    """The shape of an array, its unit, and the names of its axes, '' where they have none."""
+    """The shape of an array, its unit, the names of its axes, '' where they have none, and of its channels."""
 
     shape: tuple[int, ...]
     unit: str = ""
     axes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # of the channels, if the file has them
+    units: tuple[str, ...] = ()
 
     def as_vector(self) -> "Variable":
         """MATLAB has no vectors: (n, 1) and (1, n) without named axes are (n,)."""
@@ -52,6 +54,7 @@ class Content:
     more: Callable[[list[str]], Mapping[str, np.ndarray]] | None = None  # reads the values of variables
     texts: Mapping[str, str] = field(default_factory=dict)  # columns of text, which are not read, and a cell of each
     notes: tuple[str, ...] = ()  # what a user should know of the reading
+    advice: tuple[str, ...] = ()  # what may be a mistake in it
     time: str | None = None  # the variable of the times, once it is chosen
 
     def fetched(self, names: Iterable[str]) -> "Content":

@@ -97,12 +97,18 @@ def _variables(
     names = [channel.name for channel in channels]
     if names == [NOTHING]:
         return names
+    ordered = {
+        one: [name for name in names if name in own] == list(own)
+        for one in others
+        if (own := content.variables[one].names)
+    }
     if len(names) == 1 and list(others) == ["1"]:
         return ["1"]  # a single column without a name
     found: dict[str, None] = {}
     for name in names:
         columns = [one for one in others if base_name(one).startswith(name)]
-        of_arrays = [one for one in others if name.removeprefix(base_name(one)).isdecimal()]
+        of_arrays = [one for one in others if ordered.get(one) and name in content.variables[one].names]
+        of_arrays = of_arrays or [one for one in others if name.removeprefix(base_name(one)).isdecimal()]
         if any(base_name(one) == name for one in others):
             found[_one_of(content, others, name)] = None
         elif options.places() is not None and len(columns) == grid.size > 1:

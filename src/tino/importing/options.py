@@ -20,9 +20,9 @@ class ImportOptions:
     record: str | None = None
     """Column that numbers the records: a new one begins where its value changes."""
     points: str | None = None
-    """Where the values of a field lie: a variable of the file, or numbers such as 0,0.1,0.2."""
+    """Where the values of a field lie: a variable of the file, or numbers such as 0,0.1,0.2. For a grid use axes."""
     axes: tuple[str, ...] = ()
-    """Axes of an array that has no names for them, as pressure=record,time,x (record, time, channel, others: space)."""
+    """Axes of an array that has no names for them, as p=record,time,x,y; variables x and y give coordinates."""
     periodic: bool = False
     """The field repeats: its points are those of a periodic box."""
     ic: bool = False

@@ -12,8 +12,7 @@ from tino.errors import TinoError, in_short
 from tino.importing.content import Content, Variable, split_unit
 from tino.importing.outside import OUTSIDE
 from tino.importing.table import read_table
-from tino.sources import array_header, is_workbook, read_npz
-from tino.storage import END
+from tino.storage import END, array_header, is_workbook, read_npz
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 NPZ = (b"PK\x03\x04", b"PK\x05\x06")
@@ -85,10 +84,18 @@ def _of_arrays(path: Path, arrays: dict[str, np.ndarray]) -> Content:
             both = f"'{in_short(other, 40)}' and '{in_short(name, 40)}'"
             raise TinoError(f"{path} has two arrays named '{in_short(plain, 40)}', {both}: rename one")
     variables = {
-        plain: Variable(kept[name].shape, unit, ("",) * kept[name].ndim) for name, (plain, unit) in names.items()
+        plain: Variable(kept[name].shape, unit, ("",) * kept[name].ndim, *_of_channels(arrays, name))
+        for name, (plain, unit) in names.items()
     }
     values = {plain: floats(kept[name]) for name, (plain, _) in names.items()}
     return Content(str(path), {name: one.as_vector() for name, one in variables.items()}, _as_vectors(values))
+
+
+def _of_channels(arrays: dict[str, np.ndarray], name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names and the units of an array's channels, as in f_names and f_units."""
+    names, units = (arrays.get(f"{name}_{what}", np.array([])) for what in ("names", "units"))
+    both = (tuple(one.ravel().tolist()) if one.dtype.kind == "U" else () for one in (names, units))
+    return next(both), next(both)
 
 
 def _as_vectors(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

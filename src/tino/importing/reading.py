@@ -18,10 +18,10 @@ from tino.grids import grid_words
 from tino.importing.advice import constant_channels, dead_inputs, unit_mistakes
 from tino.importing.benchmarks import PREFIX, benchmark
 from tino.importing.burn_in import in_two, long_enough, needed, outlasting, possible
-from tino.importing.choice import Opened, opened
+from tino.importing.choice import Opened, opened, same_side
 from tino.importing.content import SECONDS_IN
 from tino.importing.options import ImportOptions
-from tino.importing.records import Record, Side, same_side
+from tino.importing.records import Record, Side
 from tino.importing.repairs import repaired, steps_fix
 from tino.importing.whole import check_enough, together
 from tino.sizes import check_sizes
@@ -121,7 +121,8 @@ def understood(
     check_enough(train, held, _told([*paths, *others]))
     before = needed(train, options)
     train, held = (replace(one, burn_in=one.burn_in or possible(before, one)) for one in (train, held))
-    advice = [*constant_channels(everything, f, u), *unit_mistakes(everything, f, u), *dead_inputs(train)]
+    advice = list(dict.fromkeys(line for record in everything for line in record.content.advice))
+    advice += [*constant_channels(everything, f, u), *unit_mistakes(everything, f, u), *dead_inputs(train)]
     about = {"time_unit": unit} if unit else {}
     train, held = replace(train, meta={**train.meta, **about}), replace(held, meta={**held.meta, **about})
     named = tuple(map(str, (*paths, *others)))

@@ -7,7 +7,7 @@ import numpy as np
 
 from tino.channels import Channel, Channels
 from tino.errors import TinoError, in_short
-from tino.grids import Grid, Interval, Periodic, Point, Points, grid_words
+from tino.grids import Grid, Interval, Periodic, Point, Points
 from tino.importing.content import TIMES, Content, split_unit
 from tino.importing.options import ImportOptions
 
@@ -67,6 +67,7 @@ def read_records(
     """The records of a file and what its inputs and outputs are. Without outputs, they have no channels."""
     time = content.named([options.time])[0] if options.time else content.time_name((*inputs, *outputs))
     content.named(options.described())  # an error if there is none of that name
+    _check_points(content, outputs or inputs, options)
     places = [name for name in (time, options.record, options.points) if name]
     axes = [axis for name in (*inputs, *outputs) if name != NOTHING for axis in content.variables[name].axes]
     content = content.fetched([*inputs, *outputs, *places, *axes, *(f"{axis}-coordinate" for axis in axes)])
@@ -75,6 +76,7 @@ def read_records(
     if t is not None and t.ndim not in (1, 2):
         raise TinoError(f"the times '{time}' of {content.path} have shape {t.shape}, expected (times,)")
     n_t = None if t is None else t.shape[-1]
+    content = _noted(content, (*inputs, *outputs), n_t, options)
     f, f_side, cut_f = _side(content, inputs, n_t, options)
     u, u_side, cut_u = _side(content, outputs, n_t, options) if outputs else (f[..., :0], Side((), Point()), False)
     if outputs and (options.points or options.periodic) and f_side.grid == u_side.grid == Point():
@@ -126,9 +128,7 @@ def _side(
     for name in names:
         values, space = _canonical(content, name, n_t, options)
         count = values.shape[2]
-        unit = options.unit(name, content.variables[name].unit)
-        shown = split_unit(name)[0].rpartition("/")[2]
-        channels += [Channel(shown if count == 1 else f"{shown}{i}", unit) for i in range(1, count + 1)]
+        channels += _channels(content, name, count, options)
         parts.append(values)
         spaces.append(space)
         named = named or any(axis.lower() in TIMES for axis in content.variables[name].axes)
@@ -152,6 +152,17 @@ def _side(
     )
     flat = values.reshape(*values.shape[:2], -1)
     return flat, Side(tuple(channels), grid), named
+
+
+def _channels(content: Content, name: str, count: int, options: ImportOptions) -> list[Channel]:
+    """The channels of an array: as the file names them, or numbered."""
+    shown, found = split_unit(name)[0].rpartition("/")[2], content.variables[name]
+    for what, given in (("names", found.names), ("units", found.units)):
+        if len(given) not in (0, count):
+            raise TinoError(f"{content.path} has {len(given)} {name}_{what} for {count} channels")
+    names = found.names or [shown if count == 1 else f"{shown}{i}" for i in range(1, count + 1)]
+    units = found.units or [found.unit] * count
+    return [Channel(one, options.unit(name, unit)) for one, unit in zip(names, units, strict=True)]
 
 
 def _stem(names: list[str]) -> str:
@@ -212,6 +223,28 @@ def _role(axis: str) -> str:
     return "time" if word in TIMES else "record" if word in RECORDS else "channel" if word in CHANNELS else axis
 
 
+def _check_points(content: Content, names: Sequence[str], options: ImportOptions) -> None:
+    """An error if points list the axes of a grid."""
+    known = options.points is None or options.places() is not None or options.points in content.variables
+    if not known and "," in (options.points or ""):
+        told = f"points are '{options.points}', expected one variable or numbers"
+        raise TinoError(f"{told}: for a grid leave them out, and give axes = '{names[0]}=record,time,{options.points}'")
+
+
+def _noted(content: Content, names: Sequence[str], n_t: int | None, options: ImportOptions) -> Content:
+    """With advice on arrays on a periodic box that have no coordinates."""
+    if not options.periodic or options.points is not None:
+        return content
+    lacking = []
+    for name in names:
+        roles = () if name == NOTHING else _roles(content, name, n_t, options)
+        space = [role for role in roles if role not in ("record", "time", "channel")]
+        if any(not {axis, f"{axis}-coordinate"} & set(content.variables) for axis in space):
+            lacking.append(f"'{name}'")
+    note = f"{content.path}: no coordinates of {' and '.join(lacking)}: lengths are in grid steps"
+    return replace(content, advice=(note,)) if lacking else content
+
+
 # -- grids ---------------------------------------------------------------------------------------------------
 
 
@@ -244,6 +277,12 @@ def _grid(content: Content, coordinates: list[np.ndarray], options: ImportOption
     if not all(np.isfinite(axis).all() for axis in coordinates):
         raise TinoError(f"points of {content.path} have NaN or infinite coordinates")
     steps = [_spacing(axis) for axis in coordinates]
+    if options.periodic and coordinates[0].ndim == 2 and (d := coordinates[0].shape[1]) > 1:
+        axes = ",".join(("x", "y", "z")[:d])
+        told = f"{content.path}: listed points cannot be a periodic box in {d}-D"
+        raise TinoError(
+            f"{told}: give f as (records, times, {axes.replace(',', ', ')}), with axes = 'f=record,time,{axes}'"
+        )
     if options.periodic:
         lengths = [len(axis) * (step or 0.0) for axis, step in zip(coordinates, steps, strict=True)]
         if None in steps or max(lengths) - min(lengths) > EVEN * max(lengths):
@@ -275,24 +314,3 @@ def neat(number: float) -> float:
     return next(
         (short for n in (3, 4, 6, 9) if abs((short := float(f"{number:.{n}g}")) - number) <= 1e-7 * number), number
     )
-
-
-def same_side(one: Side, other: Side, first: str, second: str, word: str) -> None:
-    """An error if files, or records, differ in the channels or the grid of their inputs or outputs."""
-    if one == other:
-        return
-    names = [[channel.name for channel in side.channels] for side in (one, other)]
-    if names[0] != names[1]:
-        told = [in_short(", ".join(some), 100) for some in names]
-        raise TinoError(
-            f"the {word} of {first} are {told[0]}, those of {second} are {told[1]}: give both the same ones"
-        )
-    for a, b in zip(one.channels, other.channels, strict=True):
-        if a != b:
-            units = [f"in {one.unit}" if one.unit else "without a unit" for one in (a, b)]
-            told = f"'{a.name}' is {units[0]} in {first}, {units[1]} in {second}"
-            raise TinoError(f"{told}: convert it, or if a label is wrong give units = '{a.name}={a.unit or b.unit}'")
-    told = [grid_words(side.grid) for side in (one, other)]
-    places = f"are {told[0]} in {first}, {told[1]} in {second}"
-    places = places if told[0] != told[1] else f"lie at other points in {second} than in {first}"
-    raise TinoError(f"the {word} {places}: interpolate one at the points of the other")

@@ -74,7 +74,8 @@ def _complete(record: Record, f: Side, u: Side, options: ImportOptions, notes: l
         raise TinoError(f"{record.at(row)}: {found}: use cut instead of fill")
     at_f = np.flatnonzero(~np.isfinite(record.f[row]))
     column = f.column(int(at_f[0])) if len(at_f) else u.column(int(np.flatnonzero(~np.isfinite(record.u[row]))[0]))
-    raise TinoError(f"{record.at(row)}, column '{column}': no value{more}: repair it with fill, cut or drop")
+    counting = "" if record.content.lines else ", counted from 1"
+    raise TinoError(f"{record.at(row)}, column '{column}': no value{more}{counting}: repair it with fill, cut or drop")
 
 
 def _lacking(record: Record, rows: np.ndarray, done: str = "") -> str:
