@@ -350,9 +350,9 @@ def test_diagnose_reads_one_s_own_records(own_file, capsys):
     found = json.loads(answer(capsys))
     assert found["causal"]
     assert found["time_invariant"]
-    assert found["model"] == "tino"
+    assert (found["model"], found["network"]) == ("polynomial", "tino")
     assert run(["diagnose", str(own_file)]) == 0
-    assert "begin with      tino" in answer(capsys)
+    assert "begin with      polynomial; of the networks, tino" in answer(capsys)
 
 
 def test_diagnose_reads_a_generated_set(capsys):

@@ -47,7 +47,8 @@ def test_duffing_passes_and_its_sines_cannot_show_causality():
     found = look(made("duffing", 60, n_t=N_T))
     assert found.autonomous
     assert found.causal is None
-    assert found.model in ("tino", "trtino")
+    assert found.model == "polynomial"
+    assert found.network in ("tino", "trtino")
     assert "cannot tell" in str(found)
     assert found.delays == 2
 
@@ -57,7 +58,7 @@ def test_advection_reaction_has_a_clock():
     assert not found.autonomous
     assert not found.time_invariant
     assert "so it is        not autonomous" in str(found)
-    assert found.model == "tc-spod-don"
+    assert (found.model, found.network) == ("polynomial-clock", "tc-spod-don")
     assert found.clock[0] > 0.5
     assert found.delays == 1  # beside the clock
     assert "\n  state           u itself     u, f and the time leave" in str(found)
@@ -66,13 +67,14 @@ def test_advection_reaction_has_a_clock():
 def test_fitting_time_has_a_clock_as_printed():
     found = look(made("fitting-time", 200, n_t=N_T))
     assert not found.autonomous
-    assert found.model == "tc-don"
+    assert (found.model, found.network) == ("polynomial-clock", "tc-don")
 
 
 def test_fitting_time_without_its_clock_passes():
     found = look(made("fitting-time", 60, n_t=N_T, clock="constant"))
     assert found.autonomous
-    assert found.model in ("tino", "trtino")
+    assert found.model == "polynomial"
+    assert found.network in ("tino", "trtino")
 
 
 def test_a_convolution_starts_at_rest():
@@ -81,13 +83,13 @@ def test_a_convolution_starts_at_rest():
     assert (found.causal, found.autonomous, found.at_rest) == (True, True, True)
     assert found.time_invariant
     assert found.record()["time_invariant"] is True
-    assert found.model == "tino"
+    assert (found.model, found.network) == ("polynomial", "tino")
     assert not found.notes
     _, *lines = str(found).splitlines()
     labels = ["causal", "autonomous", "starts at rest", "state", "so it is", "begin with"]
     assert [line[2:18].strip() for line in lines] == labels
     assert lines[-2] == "  so it is        time-invariant"
-    assert lines[-1] == "  begin with      tino"
+    assert lines[-1] == "  begin with      polynomial; of the networks, tino"
 
 
 def test_a_given_start_needs_the_time():
@@ -97,7 +99,7 @@ def test_a_given_start_needs_the_time():
     assert found.autonomous
     assert not found.at_rest
     assert not found.time_invariant  # which is all three
-    assert found.model == "trtino"
+    assert (found.model, found.network) == ("polynomial", "trtino")
     assert "\n  so it is        autonomous, not at rest\n" in str(found)
 
 
@@ -107,7 +109,7 @@ def test_an_unknown_start_gets_a_note():
     fading = torch.exp(-3 * torch.linspace(0, 1, N_T, dtype=torch.float64))[:, None]
     data = own(f, decaying(f, 3.0) + starts * fading)
     found = look(data)
-    assert found.model == "trtino"
+    assert (found.model, found.network) == ("polynomial", "trtino")
     assert any("ic" in note for note in found.notes)
     given = tino.Dataset(data.f, data.u, data.time, data.inputs, data.outputs, data.u[:, 0])
     assert not look(given).notes
@@ -136,7 +138,7 @@ def test_windows_cannot_tell_whether_the_system_starts_at_rest():
     assert found.at_rest is None
     assert found.time_invariant is None
     assert found.record()["at_rest"] is None
-    assert found.model == "trtino"
+    assert (found.model, found.network) == ("polynomial", "trtino")
     text = str(found)
     assert "\n  starts at rest  cannot tell  samples start from different states (ic); past inputs leave" in text
     assert "\n  so it is        autonomous; at rest or not: cannot tell\n" in text
@@ -164,14 +166,14 @@ def test_a_response_that_comes_early_is_not_causal(outputs):
     assert found.causal is False
     assert not found.time_invariant
     assert "\n  so it is        not causal\n" in str(found)
-    assert found.model == ("fno" if outputs == tino.Point() else "pod-don")
+    assert found.model == found.network == ("fno" if outputs == tino.Point() else "pod-don")
 
 
 def test_a_drifting_gain_is_a_clock():
     f = noise(50)
     found = look(own(f, decaying(f) * torch.linspace(0.8, 1.2, N_T)[:, None]))
     assert not found.autonomous
-    assert found.model == "tc-don"
+    assert (found.model, found.network) == ("polynomial-clock", "tc-don")
 
 
 def test_a_swing_that_all_samples_share_is_no_clock():
@@ -216,12 +218,24 @@ def test_the_least_data_do():
     assert look(own(f, decaying(f))).model in tino.MODELS
 
 
-def test_the_model_to_begin_with_is_the_registry_s_word(monkeypatch):
+def test_a_field_that_is_the_state_on_a_box_has_an_equation():
+    f = noise(320, 60).view(40, 8, 60).transpose(1, 2).float()
+    u = torch.zeros_like(f)
+    for i in range(1, 60):
+        x = u[:, i - 1]
+        u[:, i] = x + 0.2 * (x.roll(1, -1) - 2 * x + x.roll(-1, -1)) + 0.1 * f[:, i]
+    box, line = tino.Periodic(1.0, (8,)), tino.Interval(0.0, 1.0, 8)
+    for grid, model in ((box, "equation"), (line, "polynomial")):
+        found = look(tino.Dataset(f, u, tino.TimeGrid(0.0, 1.0, 60), grid, grid))
+        assert (found.state.word, found.model, found.network) == ("u itself", model, "pod-tino")
+
+
+def test_the_network_beside_it_is_the_registry_s_word(monkeypatch):
     f = noise(50)
     data = own(f, decaying(f))
     suited = dataclasses.replace(tino.MODELS["tdnn"], suits=(Suits(space=False),))
     monkeypatch.setitem(tino.MODELS, "tdnn", suited)  # it comes before tino there
-    assert look(data).model == "tdnn"
+    assert look(data).network == "tdnn"
     for name, entry in list(tino.MODELS.items()):
         monkeypatch.setitem(tino.MODELS, name, dataclasses.replace(entry, suits=()))
     with pytest.raises(tino.TinoError, match="no registered model suits these data"):
@@ -241,7 +255,7 @@ def test_a_large_output_channel_does_not_hide_what_a_small_one_shows(factor):
     data = dataclasses.replace(own(f, clocked), u=u.float(), output_channels=channels("u", 2))
     found = look(data)
     assert not found.autonomous
-    assert found.model == "tc-don"
+    assert (found.model, found.network) == ("polynomial-clock", "tc-don")
 
 
 def test_a_large_input_channel_does_not_hide_a_small_one():
@@ -394,7 +408,7 @@ def oscillator(records: int, times: int, gain: float = 0.0, early: int = 0) -> t
 def test_one_record_is_cut_into_blocks():
     found = diagnose(oscillator(1, 3000), show_progress=False)
     assert (found.causal, found.autonomous, found.at_rest, found.time_invariant) == (True, None, None, None)
-    assert (found.delays, found.model, found.records) == (2, "tino", 1)
+    assert (found.delays, found.model, found.network, found.records) == (2, "polynomial", "tino", 1)
     assert found.block is not None
     assert found.samples == 3000 // found.block
     text = str(found)
@@ -407,8 +421,8 @@ def test_one_record_is_cut_into_blocks():
 
 def test_several_long_records_tell_of_a_clock():
     plain, drifting = (diagnose(oscillator(4, 1200, gain), show_progress=False) for gain in (0.0, 0.5))
-    assert (plain.autonomous, plain.model) == (True, "tino")
-    assert (drifting.autonomous, drifting.model) == (False, "tc-don")
+    assert (plain.autonomous, plain.model) == (True, "polynomial")
+    assert (drifting.autonomous, drifting.model) == (False, "polynomial-clock")
     assert (plain.at_rest, drifting.at_rest) == (None, None)
 
 
@@ -432,7 +446,7 @@ def test_records_of_very_different_lengths_and_a_burn_in():
 def test_a_burn_in_of_many_records_leaves_the_start_untold():
     data = oscillator(40, 120)
     found = diagnose(dataclasses.replace(data, burn_in=60), show_progress=False)
-    assert (found.at_rest, found.block, found.autonomous, found.model) == (None, None, True, "tino")
+    assert (found.at_rest, found.block, found.autonomous, found.network) == (None, None, True, "tino")
     assert "the first 60 times (burn_in) are left out: starts are not known" in str(found)
     assert diagnose(data, show_progress=False).at_rest is True
 

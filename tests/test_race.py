@@ -214,7 +214,7 @@ def test_a_model_that_promises_less_runs_only_on_data_that_have_less(enter, monk
     assert notes(raced(data())[1]) == {"plain": "", **refused}
     found = tino.diagnose(data(40, noise=0.0), show_progress=False)
     for causal, autonomous, out in ((False, False, []), (True, False, ["ahead"]), (None, None, ["ahead", "clocked"])):
-        said = dataclasses.replace(found, causal=causal, autonomous=autonomous, model="plain")
+        said = dataclasses.replace(found, causal=causal, autonomous=autonomous, model="plain", network="plain")
         monkeypatch.setattr(module, "diagnose", lambda *_, said=said: said)
         assert {name: note for name, note in notes(raced(data())[1]).items() if note} == {n: refused[n] for n in out}
 
@@ -225,7 +225,7 @@ def test_a_version_with_a_clock_races_beside_its_model(enter, monkeypatch):
     out = {"plain": "", "plain-clock": "not autonomous, and nothing says that the data are not"}
     assert notes(raced(data())[1]) == out
     found = tino.diagnose(data(40, noise=0.0), show_progress=False)
-    said = dataclasses.replace(found, autonomous=False, model="plain")
+    said = dataclasses.replace(found, autonomous=False, model="plain", network="plain")
     monkeypatch.setattr(module, "diagnose", lambda *_: said)
     assert notes(raced(data())[1]) == {"plain": "", "plain-clock": ""}
     assert "flow-tino-clock" in tino.MODELS

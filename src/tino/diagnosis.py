@@ -23,7 +23,9 @@ from torch import Tensor
 
 from tino.blocks import Samples, samples_of
 from tino.data import Dataset, check_dataset
-from tino.models.registry import model_to_begin_with
+from tino.grids import Periodic
+from tino.models.closed import suits_waves
+from tino.models.registry import flow_to_begin_with, model_to_begin_with
 from tino.progress import progress
 from tino.regression import (
     MODES_IN,
@@ -72,6 +74,7 @@ class Diagnosis:
     at_rest: bool | None  # the past of the input is enough; None: the starts differ and t adds nothing, or are unknown
     state: State  # is u the state, or how many delays of it?
     model: str
+    network: str  # to try beside it
     notes: tuple[str, ...]
     records: int
     block: int | None = None  # times of a sample, if records were cut into blocks
@@ -99,16 +102,16 @@ class Diagnosis:
             clock += f", velocities {percent(self.velocity)}"
         if self.autonomous is None:
             clock = f"{self.unknown_clock}; assumed autonomous"
-        many = f"{self.samples} samples"
-        if self.block is not None:
-            many = f"{self.samples} blocks of {self.block} times from {self.records} record{'s' * (self.records > 1)}"
+        blocks = f"blocks of {self.block} times from {self.records} record{'s' * (self.records > 1)}"
+        many = f"{self.samples} {'samples' if self.block is None else blocks}"
         lines = [f"{self.name}, {many} examined"]
         verdicts = {"causal": self.causal, "autonomous": self.autonomous, "starts at rest": self.at_rest}
         for (label, verdict), why in zip(verdicts.items(), (future, clock, self._start()), strict=True):
             word = "cannot tell" if verdict is None else "yes" if verdict else "no"
             lines.append(f"  {label:16}{word:13}{why}")
         lines += [f"  {'state':16}{self.state}", f"  so it is        {self.word}"]
-        return "\n".join([*lines, f"  begin with      {self.model}", *[f"  note: {note}" for note in self.notes]])
+        first = self.model if self.model == self.network else f"{self.model}; of the networks, {self.network}"
+        return "\n".join([*lines, f"  begin with      {first}", *[f"  note: {note}" for note in self.notes]])
 
     def _start(self) -> str:
         if self.history is None or self.history_ratio is None:
@@ -135,10 +138,8 @@ class Diagnosis:
 
 
 def diagnose(data: Dataset, seed: int = 0, show_progress: bool = True) -> Diagnosis:
-    """Measure the four effects on at most 200 samples drawn with the seed, and name a model to begin with.
-
-    Fewer than 20 records are cut into blocks of time.
-    """
+    """Measure the four effects on at most 200 samples drawn with the seed (fewer than 20 records are cut into blocks of
+    time), and name a model to begin with."""
     check_dataset(data, "data")
     candidates = samples_of(data, seed)
     first = next(candidates)  # an error if there are too few
@@ -293,8 +294,7 @@ def _verdict(data: Dataset, samples: Samples, starts: bool, found: dict[str, Any
     known = not samples.unknown_starts
     unknown_start = known and found["initial"] > INITIAL and data.ic is None and causal is not False
     timed = known and _helps(found, "history_ratio", HISTORY) and found["history"] >= HISTORY_FLOOR
-    # Samples that start from different states do not start at rest. If t adds nothing, either the free response is
-    # negligible or the regression misses it.
+    # Samples from different states do not start at rest. If t adds nothing, the regression may miss the free response.
     at_rest = False if timed or unknown_start else None if starts or not known else True
     notes = []
     if unknown_start:
@@ -305,9 +305,10 @@ def _verdict(data: Dataset, samples: Samples, starts: bool, found: dict[str, Any
     if offset := output_offset(data):
         told = [f"{c} lies about {at:.4g}" for c, at in zip(data.output_channels, offset, strict=True) if at]
         notes.append(f"{', '.join(told)}: models learn the difference")
-    # where starts are not known, the time since them means nothing, and a model that forgets them will do
-    forgets = at_rest is True or not known
-    found["model"] = model_to_begin_with(data, causal is not False, found["autonomous"] is not False, forgets)
-    verdicts = {"causal": causal, "at_rest": at_rest, "notes": tuple(notes)}
-    about = {key: getattr(samples, key) for key in ("records", "block", "unknown_starts", "unknown_clock")}
-    return Diagnosis(data.name, len(samples.u), **verdicts, **found, **about)
+    forgets = at_rest is True or not known  # where starts are not known, the time since them means nothing
+    found["network"] = model_to_begin_with(data, causal is not False, found["autonomous"] is not False, forgets)
+    waves = isinstance(data.outputs, Periodic) and suits_waves(data) and found["state"].word == "u itself"
+    flow = flow_to_begin_with(data, found["autonomous"] is not False, waves)
+    found["model"] = found["network"] if causal is False else flow
+    found |= {key: getattr(samples, key) for key in ("records", "block", "unknown_starts", "unknown_clock")}
+    return Diagnosis(data.name, len(samples.u), causal=causal, at_rest=at_rest, notes=tuple(notes), **found)

@@ -1,7 +1,7 @@
 """A race: several kinds of model are fitted to a part of the training data, and the best on the rest is kept.
 
 The closed forms run first: they take seconds. Those that learn by gradients then share what is left of the budget. Who
-runs: those registered with ``races``, their versions with a clock, and the one that ``diagnose`` names. A model that is
+runs: those registered with ``races``, their versions with a clock, and what ``diagnose`` names. A model that is
 not causal, or not autonomous, runs only if the data are not. The test set plays no part.
 """
 
@@ -166,12 +166,12 @@ class _Run:
                 self._enter(name, built[name], share)
 
     def _names(self) -> list[str]:
-        """The models that race, their versions with a clock, and the one to begin with."""
+        """The models that race, their versions with a clock, and those to begin with."""
         racing = [name for name, model in MODELS.items() if model.races]
         clocked = [f"{name}-clock" for name in racing if f"{name}-clock" in MODELS]
         found = self.diagnosis
-        named = model_to_begin_with(self.part, True, True, True) if found is None else found.model
-        return list(dict.fromkeys([*racing, *clocked, named]))
+        named = [model_to_begin_with(self.part, True, True, True)] if found is None else [found.model, found.network]
+        return list(dict.fromkeys([*racing, *clocked, *named]))
 
     def _left(self) -> float:
         """Seconds; without a budget there is no end."""
@@ -190,7 +190,7 @@ class _Run:
     def _unsuited(self, name: str, model: Operator) -> str:
         """Why it may not run on these data; empty if it may."""
         found, has = self.diagnosis, model.properties
-        for word in ("causal", "autonomous") if found is None or name != found.model else ():
+        for word in ("causal", "autonomous") if found is None or name not in (found.model, found.network) else ():
             if getattr(has, word) is not True and (found is None or getattr(found, word) is not False):
                 return f"not {word}, and nothing says that the data are not"
         if self.held.time != self.part.time and model.longest is not None:

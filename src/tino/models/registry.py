@@ -25,6 +25,8 @@ class Suits:
     autonomous: bool = True
     at_rest: bool = True
     one_grid: bool | None = None  # inputs and outputs on the same grid; None: either
+    network: bool = True  # False: a flow, for causal data, whatever their start
+    waves: bool = False  # one quantity drives one other on the same periodic box, and u is the state
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,23 @@ def _checked(name: str, builder: Any, options: dict[str, Any]) -> dict[str, Any]
     return checked
 
 
+def flow_to_begin_with(data: Dataset, autonomous: bool, waves: bool) -> str:
+    """The first registered flow that suits causal data."""
+    for name, model in MODELS.items():
+        for suits in model.suits:
+            found = (bool(data.outputs.shape), autonomous, waves and autonomous)
+            if not suits.network and found == (suits.space, suits.autonomous, suits.waves):
+                return name
+    raise TinoError("no registered flow suits these data")
+
+
 def model_to_begin_with(data: Dataset, causal: bool, autonomous: bool, at_rest: bool) -> str:
-    """The first registered model that suits data with these properties."""
+    """The first registered network that suits data with these properties."""
     for name, model in MODELS.items():
         for suits in model.suits:
             found = (bool(data.outputs.shape), causal, autonomous or not causal, at_rest or not (causal and autonomous))
             same_grid = suits.one_grid in (None, data.inputs == data.outputs)
-            if found == (suits.space, suits.causal, suits.autonomous, suits.at_rest) and same_grid:
+            alike = found == (suits.space, suits.causal, suits.autonomous, suits.at_rest)
+            if suits.network and alike and same_grid:
                 return name
     raise TinoError("no registered model suits these data")

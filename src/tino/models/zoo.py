@@ -68,16 +68,20 @@ _family(
 )
 
 
-def _flow(name: str, plan: Plan, title: str) -> None:
-    register_model(name, Model(Flow, plan, title, races=True))
+def _flow(name: str, plan: Plan, title: str, *suits: Suits) -> None:
+    register_model(name, Model(Flow, plan, title, suits=suits, races=True))
+
+
+ANY, CLOCKED = (tuple(Suits(s, autonomous=a, network=False) for s in (True, False)) for a in (True, False))
+WAVES = Suits(True, network=False, waves=True)
 
 
 _flow("linear", ClosedForm(degree=1), "linear flow, in closed form")
 _flow("linear-clock", ClosedForm(degree=1, clock=12), "the same, with coefficients that depend on the time")
 _flow("linear-level", ClosedForm(degree=1, levels=True), "the same, with coefficients that follow the input's level")
-_flow("polynomial", ClosedForm(), "polynomial flow, in closed form")
-_flow("polynomial-clock", ClosedForm(clock=12), "the same, with linear terms that depend on the time")
+_flow("polynomial", ClosedForm(), "polynomial flow, in closed form", *ANY)
+_flow("polynomial-clock", ClosedForm(clock=12), "the same, with linear terms that depend on the time", *CLOCKED)
 _flow("polynomial-sim", Simulated(), "polynomial flow, fitted to simulations of many steps")
-_flow("equation", Equation(), "differential equation fitted through its integrator")
+_flow("equation", Equation(), "differential equation fitted through its integrator", WAVES)
 _flow("flow-tino", Learned(), "closed form or equation, and a network for the rest")
 register_model("flow-tino-clock", Model(Flow, Learned(clock=12), "the same, with linear terms that depend on the time"))
