@@ -216,7 +216,7 @@ def measure(case: Case) -> dict[str, Any]:
                 "causality_unknown": sum(d.causal is None for d in found),
                 "not_autonomous": sum(not d.autonomous for d in found),
                 "at_rest": sum(d.at_rest is True for d in found),
-                "models": dict(Counter(d.model for d in found)),
+                "models": dict(Counter(d.network for d in found)),
                 "medians": {key: statistics.median(values) for key, values in numbers.items()},
             }
         )
