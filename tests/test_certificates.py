@@ -14,6 +14,7 @@ from tino import probes
 from tino.certificates import TOLERANCE, certify
 from tino.frame import Frame
 from tino.operator import Operator, Properties
+from tino.subjects import Found, Subject
 
 N_T, STEP = 40, 0.25
 FRAME = Frame("toy", "own data", tino.TimeGrid(0.0, STEP * (N_T - 1), N_T), tino.Point(), tino.Point())
@@ -759,3 +760,102 @@ class SteepConvolution(nn.Module):
 def test_rounding_magnified_by_a_steep_read_out_is_no_leak(seed):
     f = torch.randn(5, 60, 1, generator=torch.Generator().manual_seed(0))
     assert tino.certify(SteepConvolution(), f, seed=seed, show_progress=False).time_invariant
+
+
+# -- responses that grow: what comes early is small beside what comes later ---------------------------------------
+
+GROWTH = 60.0  # natural logarithm of how far a response grows in a record
+
+
+class Grows(nn.Module):
+    """Σ f, times e^60 at the end of the record, and the next input as some function."""
+
+    def __init__(self, leak) -> None:
+        super().__init__()
+        self.leak = leak
+
+    def forward(self, f):
+        growth = torch.exp(torch.linspace(0, GROWTH, f.shape[1], dtype=f.dtype))
+        return f.cumsum(1) * growth[:, None] + self.leak(ahead(f))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "leak", [lambda f: f, lambda f: 1e-2 * f, torch.tanh, torch.square], ids=["full", "small", "bent", "square"]
+)
+def test_a_leak_beside_a_growing_response_is_found(leak, seed, dtype, usual):
+    answer = certify(Grows(leak), usual, seed=seed, dtype=dtype, show_progress=False)
+    assert not answer.causal
+    assert answer.leak > 1e-6  # relative to the response up to the cut
+
+
+def test_a_growing_response_is_no_leak(usual):
+    answer = certify(Grows(torch.zeros_like), usual, show_progress=False)
+    assert answer.causal
+    assert answer.leak == 0
+
+
+def test_the_leak_beside_a_growing_response_is_the_formula_of_the_docstring():
+    """u_i = 2^i f_0 + f_{i+1} / 10: an impulse at T_0, and inputs of 1/2 after the cut 1."""
+
+    class Doubles(nn.Module):
+        def forward(self, f):
+            return f[:, :1] * 2.0 ** torch.arange(f.shape[1], dtype=f.dtype)[:, None] + 0.1 * ahead(f)
+
+    f = torch.zeros(1, 100, 1, dtype=torch.float64)
+    f[:, 0] = 1.0
+    kicked, later = f.clone(), (torch.arange(100) > 1)[None, :, None]
+    kicked[:, 2:] = 0.5
+    found, one = Found(), torch.ones(1)
+    subject = Subject(Doubles(), f, None, one, 1, 1e-12, torch.Generator(), torch.device("cpu"), print)
+    subject.silence, before = torch.zeros_like(f), subject(f, None)
+    early = (subject(kicked, None) - before)[0, 1].abs()
+    kick = probes.Kick(1, 0, 1.0, "added")
+    probes._beside_growth(subject, kick, early, before[0], lambda: subject.follow(f, kicked, None, later), found)
+    assert found.leak.number == pytest.approx(0.1 * 0.5 / 2)
+    assert not found.leak.holds
+    found = Found()
+    probes._beside_growth(subject, kick, early, before[0], lambda: torch.zeros(1, dtype=torch.bool), found)
+    assert (found.leak.number, found.leak.holds) == (0, True)  # it does not follow the kick
+
+
+def by_fft(f: Tensor, growth: float) -> Tensor:
+    """A causal convolution whose rounding reaches every time."""
+    n = f.shape[1]
+    kernel = torch.exp(growth * torch.linspace(0, 1, n, dtype=f.dtype))
+    spectrum = torch.fft.rfft(f, 2 * n, dim=1) * torch.fft.rfft(kernel, 2 * n)[None, :, None]
+    return torch.fft.irfft(spectrum, 2 * n, dim=1)[:, :n]
+
+
+ROUNDED = {
+    "convolution": lambda f: by_fft(f, -5.0),
+    "growth": lambda f: by_fft(f, GROWTH),
+    "square": lambda f: by_fft(f, -5.0) ** 2,
+    "network": lambda f: torch.tanh(0.5 + by_fft(f, -3.0)) - torch.tanh(0.5 + torch.zeros_like(f)),
+    "sums back": lambda f: f.sum(1, True) - f.flip(1).cumsum(1).flip(1) + f,
+    "whole grains": lambda f: (f.cumsum(1) + f.sum(1, True)) - f.sum(1, True),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("start", ["silent", "slow", "an impulse", "zero records"])
+@pytest.mark.parametrize("name", ROUNDED)
+def test_rounding_is_no_leak_where_the_response_is_still_small(name, start, dtype, usual):
+    """Some of these change by more than the response up to the cut."""
+
+    class Rounded(nn.Module):
+        def forward(self, f):
+            return ROUNDED[name](f)
+
+    t, f = torch.arange(N_T)[:, None], usual.clone()
+    if start == "silent":
+        f = f * (t >= N_T // 3)
+    elif start == "slow":
+        f = f * torch.linspace(0, 1, N_T, dtype=f.dtype)[:, None] ** 6
+    elif start == "an impulse":
+        f = (t == N_T // 2) * f
+    else:
+        f[1:] = 0.0
+    for seed in range(2):
+        assert certify(Rounded(), f, seed=seed, dtype=dtype, show_progress=False).causal

@@ -187,6 +187,47 @@ def test_the_memory_of_a_decay():
     assert memory_length(dataset(f[:, :40], u[:, :40], 0)) == 10  # a quarter of the record at most
 
 
+def decays(f: Tensor, poles: tuple[float, ...]) -> Tensor:
+    """u_i = a u_{i-1} + f_i for each input (t, m) and its pole a."""
+    u = torch.zeros_like(f)
+    for i in range(1, len(f)):
+        u[i] = torch.tensor(poles, dtype=f.dtype) * u[i - 1] + f[i]
+    return u
+
+
+@pytest.mark.parametrize("several", ["inputs", "outputs"])
+def test_the_memory_does_not_depend_on_units(several):
+    """Poles 0.2 and 0.98: the slow one is remembered, also if the other is given in units a million times finer."""
+    f = noise(2, 3000, smooth=0.0).T.clone()  # (t, 2)
+    if several == "outputs":
+        f[:, 1] = f[:, 0]
+    u = decays(f, (0.2, 0.98))
+    pair = (tino.Channel("a"), tino.Channel("b"))
+    found = []
+    for units in ((1, 1), (1e6, 1), (1e-6, 1), (1e3, 1e-3)):
+        size = torch.tensor(units, dtype=f.dtype)
+        scaled, answer = (f * size, u.sum(1, True)) if several == "inputs" else (f[:, :1], u * size)
+        time = tino.TimeGrid(0.0, 2999 * DT, 3000)
+        inputs, outputs = (pair if several == side else (pair[0],) for side in ("inputs", "outputs"))
+        data = tino.Dataset(scaled[None], answer[None], time, *POINT, input_channels=inputs, output_channels=outputs)
+        found.append((memory_length(data), hold_out(data)[1].burn_in))
+    assert len(set(found)) == 1
+    assert found[0][0] == pytest.approx(math.log(1e-4) / math.log(0.98**2), rel=0.1)  # 228
+
+
+def test_a_channel_that_never_changes_is_weighed_by_its_size():
+    f = noise(1, 2000, smooth=0.0).T.clone()
+    u = decays(f, (0.98,)) + 2.0
+    pair = (tino.Channel("a"), tino.Channel("b"))
+    time = tino.TimeGrid(0.0, 1999 * DT, 2000)
+    found = {
+        memory_length(tino.Dataset(torch.cat([f, at + 0 * f], 1)[None], u[None], time, *POINT, input_channels=pair))
+        for at in (1e-4, 1.0, 1e4)
+    }
+    assert max(found) - min(found) <= 1
+    assert min(found) == pytest.approx(228, rel=0.1)
+
+
 def test_windows_overlap_by_their_burn_in_and_share_memory():
     data = dataset(noise(1, 1000), noise(1, 1000, 1), 30)
     cut = windows(data, 130)

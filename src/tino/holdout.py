@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from tino.channels import channel_sizes, split_channels
 from tino.data import Dataset
 from tino.grids import TimeGrid
 from tino.least_squares import NormalEquations
@@ -114,11 +115,13 @@ def memory_length(data: Dataset, most: int | None = None, left: float = LEFT) ->
     """How many time steps the system remembers: where but ``left`` of its impulse response's energy has died away.
 
     The model is x_i = Σ_d A_d x_{i-d} + Σ_d B_d g_{i-d}, x and g the first coefficients of the outputs and the inputs.
+    Each of several channels is divided by its standard deviation, so units do not matter.
     A quarter of the shortest record at most, or ``most``.
     """
     quarter = max(1, data.shortest // 4)
     p = min(DELAYS, quarter)
-    x, g = (_coefficients(data.rows(v), v) for v in (data.u, data.f))  # (n, t, j)
+    sides = ((data.u, len(data.output_channels)), (data.f, len(data.input_channels)))
+    x, g = (_coefficients(data.rows(values), values, channels) for values, channels in sides)  # (n, t, j)
     records = max(1, math.ceil(ROWS / data.time.n))
     past, drive = (v[:records].double().unfold(1, p + 1, 1).flip(-1) for v in (x, g))  # (n, t - p, j, p + 1)
     if data.mask is not None:
@@ -135,11 +138,22 @@ def memory_length(data: Dataset, most: int | None = None, left: float = LEFT) ->
     return _dies_away(a, b, most, min(max(4 * quarter, 2 * most), LONGEST), left)
 
 
-def _coefficients(rows: Tensor, values: Tensor) -> Tensor:
+def _coefficients(rows: Tensor, values: Tensor, channels: int) -> Tensor:
     some = rows[torch.linspace(0, len(rows) - 1, min(2000, len(rows))).round().long()].double()
+    weights = None if channels == 1 else _weights(some, channels)
+    some = some if weights is None else some * weights
     if some.shape[1] <= MODES or not bool(some.any()):
-        return values[..., :MODES]
-    return values @ pod(some, False).modes[:MODES].T.to(values)
+        return values[..., :MODES] if weights is None else values[..., :MODES] * weights[:MODES].to(values)
+    modes = pod(some, False).modes[:MODES]
+    return values @ (modes if weights is None else modes * weights).T.to(values)
+
+
+def _weights(rows: Tensor, channels: int) -> Tensor:
+    """1 / standard deviation of each number's channel, (m,), of rows (n, m); 1 / size if the channel never changes."""
+    split = split_channels(rows, channels)  # (n, c, x)
+    spreads = split.std((0, 2), correction=0)
+    spreads = torch.where((split != split[:1, :, :1]).any(2).any(0), spreads, channel_sizes(rows[None], channels))
+    return (1 / spreads).repeat_interleave(rows.shape[1] // channels)
 
 
 def _dies_away(a: Tensor, b: Tensor, most: int, steps: int, left: float) -> int:

@@ -10,7 +10,12 @@ from tino.calls import call
 from tino.channels import split_channels
 
 ROUNDINGS = 64
+THIRDS, IN_A_ROW, AGREE = 12, 6, 0.1  # kicks, each a third of the one before; how often, how well outputs shrink alike
 SAMPLES = 4  # inputs taken from the data; as many again are noise
+
+
+def rounding(u: Tensor) -> Tensor:
+    return ROUNDINGS * torch.finfo(u.dtype).eps * u
 
 
 @dataclass
@@ -34,12 +39,12 @@ class Worst:
 
         ``moves`` takes two runs of the model and can only raise the rounding, so it is asked last.
         """
-        rounding = ROUNDINGS * torch.finfo(u.dtype).eps * u
-        if self._rank(change, effect, u, size, tolerance, rounding) >= self._best:
+        known = rounding(u)
+        if self._rank(change, effect, u, size, tolerance, known) >= self._best:
             return
-        if moves is not None and bool((change > tolerance * effect + rounding).any()):
-            rounding = torch.maximum(rounding, moves())
-        rank = self._rank(change, effect, u, size, tolerance, rounding)
+        if moves is not None and bool((change > tolerance * effect + known).any()):
+            known = torch.maximum(known, moves())
+        rank = self._rank(change, effect, u, size, tolerance, known)
         if rank < self._best:
             self.holds, self.size, self.number = rank[0], size, -rank[2]
 
@@ -89,6 +94,9 @@ class Subject:
     together: int = 2 * SAMPLES  # records in one call
     slow: bool = False
     usual: Tensor = field(default_factory=lambda: torch.ones(()))  # the largest |u| of each channel at size 1, (c,)
+    silence: Tensor = field(
+        default_factory=lambda: torch.zeros(())
+    )  # the outputs without input, of all rows or of each
     effect: dict[float, Tensor] = field(default_factory=dict)  # of the input on each channel, by size
 
     def __call__(self, f: Tensor, ic: Tensor | None) -> Tensor:
@@ -109,6 +117,18 @@ class Subject:
         largest = self.largest * (f / self.largest).nan_to_num(0.0, 0.0, 0.0).abs().amax()  # (m,) here
         moved = (self(f + 4096 * eps * largest * noise, ic) - self(f, ic)).nan_to_num(0.0)
         return self.largest_of(moved if later is None else moved.masked_fill(later, 0.0)).amax(0)
+
+    def follow(self, f: Tensor, kicked: Tensor, ic: Tensor | None, later: Tensor) -> Tensor:
+        """Whether the outputs before the later times shrink with the kick of (1, t, m), (c,): rounding does not.
+
+        It would by halves: numbers that are halved round alike.
+        """
+        scales = 3.0 ** -torch.arange(THIRDS, dtype=f.dtype)
+        kicks = torch.cat([f, f + scales[:, None, None] * (kicked - f)])
+        answers = self(kicks, None if ic is None else ic.expand(len(kicks), -1))
+        change = (answers[1:] - answers[:1]).masked_fill(later, 0.0)
+        size, off = self.largest_of(change[:-1]), self.largest_of(change[:-1] - 3 * change[1:])
+        return ((off <= AGREE * size) & (size > 0)).unfold(0, IN_A_ROW, 1).all(-1).any(0)
 
     def noise(self, *shape: int) -> Tensor:
         return self.largest * torch.randn(*shape, generator=self.generator, dtype=self.f.dtype)
