@@ -732,6 +732,10 @@ def test_how_far_outputs_move_is_asked_only_where_it_counts():
     lonely.take(1e-3 * one, one, one, 1, 1e-12, moves(1e-3))
     assert lonely.holds
     assert asked[-1] == 1e-3
+    for number, holds in ((0.1, True), (0.2, False)):  # one draw of noise does not show the largest move
+        near = probes.Worst()
+        near.take(number * one, one, one, 1, 1e-12, moves(number))
+        assert near.holds is holds
 
 
 def test_a_slow_model_is_kicked_less_often(small_data, monkeypatch):
@@ -745,6 +749,24 @@ def test_a_slow_model_is_kicked_less_often(small_data, monkeypatch):
     assert found.time_invariant
     assert found.kicks == probes.FIRST_CUTS + probes.FEWEST < whole.kicks
     assert len(found.sizes) >= 3
+
+
+def test_a_slow_flow_is_shifted_once_and_stepped_twice(small_data, monkeypatch):
+    """Each of these runs takes as long as a kick."""
+    train, test = small_data("duffing")
+    model = tino.build("linear", train)
+    tino.fit(model, train, show_progress=False)
+    runs: list[int] = []
+    after_silence = probes._after_silence
+    monkeypatch.setattr(
+        probes, "_after_silence", lambda subject, f, steps: runs.append(steps) or after_silence(subject, f, steps)
+    )
+    assert tino.certify(model, test, show_progress=False).time_invariant
+    usual = len(runs)
+    monkeypatch.setattr(probes, "SLOW", 0.0)
+    monkeypatch.setattr(probes, "PATIENCE", 0.0)
+    assert tino.certify(model, test, show_progress=False).time_invariant
+    assert len(runs) == usual + 1
 
 
 class SteepConvolution(nn.Module):

@@ -1,5 +1,6 @@
 """What a certificate examines: an operator with its probes, and the largest numbers that runs have shown."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from tino.channels import split_channels
 
 ROUNDINGS = 64
 THIRDS, IN_A_ROW, AGREE = 12, 6, 0.1  # kicks, each a third of the one before; how often, how well outputs shrink alike
+MARGIN = 16  # one draw of noise does not show how far outputs can move
 SAMPLES = 4  # inputs taken from the data; as many again are noise
 
 
@@ -43,7 +45,7 @@ class Worst:
         if self._rank(change, effect, u, size, tolerance, known) >= self._best:
             return
         if moves is not None and bool((change > tolerance * effect + known).any()):
-            known = torch.maximum(known, moves())
+            known = torch.maximum(known, MARGIN * moves())
         rank = self._rank(change, effect, u, size, tolerance, known)
         if rank < self._best:
             self.holds, self.size, self.number = rank[0], size, -rank[2]
@@ -93,6 +95,7 @@ class Subject:
     advance: Callable[..., None]
     together: int = 2 * SAMPLES  # records in one call
     slow: bool = False
+    ends: float = float("inf")  # when a slow operator is examined no further than it must
     usual: Tensor = field(default_factory=lambda: torch.ones(()))  # the largest |u| of each channel at size 1, (c,)
     silence: Tensor = field(
         default_factory=lambda: torch.zeros(())
@@ -129,6 +132,10 @@ class Subject:
         change = (answers[1:] - answers[:1]).masked_fill(later, 0.0)
         size, off = self.largest_of(change[:-1]), self.largest_of(change[:-1] - 3 * change[1:])
         return ((off <= AGREE * size) & (size > 0)).unfold(0, IN_A_ROW, 1).all(-1).any(0)
+
+    @property
+    def late(self) -> bool:
+        return self.slow and time.perf_counter() > self.ends
 
     def noise(self, *shape: int) -> Tensor:
         return self.largest * torch.randn(*shape, generator=self.generator, dtype=self.f.dtype)
