@@ -29,6 +29,7 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results" / "beyond"
 CHOICES = Path(__file__).parent / "results" / "beyond.json"
 RIVALS = Path(__file__).parent / "results" / "rivals.json"
+OVERFLOWS = Path(__file__).parent / "results" / "overflows.json"  # cells whose models predict no finite numbers
 HORIZON = Path(__file__).parent / "results" / "horizon.json"
 COARSE = Path(__file__).parent / "results" / "coarse.json"
 DESIGNS = Path(__file__).parent / "results" / "designs.json"
@@ -120,12 +121,17 @@ def short_table(paper: Results, beyond: Results) -> str:
 
 
 def others(beyond: Results) -> str:
-    """The problems whose nonlinearity is not polynomial."""
+    """The problems whose nonlinearity is not polynomial; a model may overflow on the test records of a seed."""
     models = ("linear", "polynomial", "equation", "flow-tino")
     lines = [f"| problem | {' | '.join(models)} |", f"| :--- |{' ---: |' * len(models)}"]
     for problem in BEYOND:
-        cells = [error(beyond, problem, model) for model in models]
-        lines.append(f"| {problem} | {' | '.join('–' if cell is None else short(cell) for cell in cells)} |")
+        cells = []
+        for model in models:
+            value, seeds = error(beyond, problem, model), read_json(OVERFLOWS).get(problem, {}).get(model, [])
+            told = [] if value is None else [short(value)]
+            told += [f"overflows with seed {' and '.join(map(str, seeds))}"] if seeds else []
+            cells.append("; ".join(told) or "–")
+        lines.append(f"| {problem} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
