@@ -253,3 +253,17 @@ def test_a_polynomial_clock_has_products():
     step = lambda x, _, f0, f1, i: (0.8 + 0.1 * i / 60) * x - 0.05 * x**2 + 0.1 * f1  # noqa: E731
     data = recorded(f, driven(step, f, 1))
     assert miss(fitted("polynomial-clock", data), data) < 1e-8 < 1e-5 < miss(fitted("linear-clock", data), data)
+
+
+def test_a_network_begins_from_a_linear_law_where_products_hardly_follow(monkeypatch):
+    f = smooth(20, 40, 1)
+    data = recorded(f, driven(lambda x, _, f0, f1, i: 0.8 * x - 0.05 * x**2 + 0.1 * f1, f, 1))
+
+    def degree() -> int:
+        law = fitted("flow-tino", data).law
+        assert isinstance(law, CorrectedLaw)
+        return law.law.sizes["degree"]
+
+    assert degree() > 1
+    monkeypatch.setattr("tino.models.learned.HARDLY", 0.0)
+    assert degree() == 1
