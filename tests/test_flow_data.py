@@ -8,8 +8,10 @@ from torch import Tensor
 
 import tino
 from tino.errors import TinoError
+from tino.models.closed import ClosedForm, search
 from tino.models.flow import Flow
 from tino.models.rollouts import Rollouts
+from tino.parts.coefficients import CoefficientLaw
 from tino.parts.corrected import CorrectedLaw
 from tino.parts.wavenumbers import WavenumberLaw
 
@@ -267,3 +269,13 @@ def test_a_network_begins_from_a_linear_law_where_products_hardly_follow(monkeyp
     assert degree() > 1
     monkeypatch.setattr("tino.models.learned.HARDLY", 0.0)
     assert degree() == 1
+
+
+def test_a_law_that_diverges_on_a_record_of_the_fit_is_told():
+    f = smooth(20, 40, 1)
+    data = recorded(f, driven(lambda x, _, f0, f1, i: 0.8 * x - 0.05 * x**2 + 0.1 * f1, f, 1))
+    found = search(ClosedForm(degree=2), data, False)
+    assert isinstance(found.law, CoefficientLaw)
+    assert not found.runs_away
+    found.law.weights.data[found.law.linear :] += 100.0
+    assert found.runs_away

@@ -88,6 +88,8 @@ def search(plan: ClosedForm, train: Dataset, show_progress: bool) -> Search:
         if found.law is None:
             raise TinoError(f"no closed form follows the held-out records of {train.name}, of {train.time.n} times")
         found.steady()
+        if found.runs_away:
+            found.notes += ("it diverges on some of the records it was fitted to: prefer linear or flow-tino",)
     return found
 
 

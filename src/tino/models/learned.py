@@ -69,11 +69,12 @@ class Learned(Plan):
         return self._on_the_grid(law, rollouts)
 
     def _closed_form(self, train: Dataset, show_progress: bool) -> Search:
-        """The linear one where products hardly follow: elsewhere they may diverge, and a damped linear law cannot."""
+        """The linear one where products hardly follow, or diverge on a record: a damped linear law cannot."""
         plan = ClosedForm(self.degree, "pod", self.delays, self.stride, self.clock)
         found = search(plan, train, show_progress)
         assert isinstance(found.law, CoefficientLaw)
-        if self.degree or found.relative <= HARDLY or found.law.sizes["degree"] == 1:
+        follows = found.relative <= HARDLY and not found.runs_away
+        if self.degree or follows or found.law.sizes["degree"] == 1:
             return found
         return search(replace(plan, degree=1), train, show_progress)
 

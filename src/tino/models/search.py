@@ -1,7 +1,7 @@
 """The best law so far: laws are fitted by normal equations and compared on held-out records."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -10,12 +10,14 @@ from tino.data import Dataset
 from tino.errors import TinoError
 from tino.least_squares import RIDGES, NormalEquations
 from tino.models.rollouts import Rollouts
+from tino.parts.coefficients import CoefficientLaw
 from tino.parts.law import LeastSquaresLaw, histories
 from tino.parts.warmup import Warmup
 from tino.parts.wavenumbers import WavenumberLaw
 from tino.progress import Advance
 
 STABLE = 1e-6  # an |λ| of the linear part may be above 1 by so much
+MANY = 100  # records of the fit that are rolled out
 SNAPSHOTS = 4000  # fields that coordinates are taken from
 NUMBERS, LONG = 4e6, 4000  # of the terms in memory at once; times, in a longer record only a part at once
 SIMPLER, ROUNDING = 0.95, 1e-12  # after a burn-in, a law with more terms must lower the error to this, or above this
@@ -79,6 +81,15 @@ class Search:
             f"its linear part grows by {growth - 1:.2g} a step; damped, its held-out MSE would be {damped:.2g} instead "
             f"of {self.error:.2g}",
         )
+
+    @property
+    def runs_away(self) -> bool:
+        """Whether a law with products diverges on some of the records it was fitted to, of which few were held out."""
+        law, data = self.law, self.rollouts.fitted
+        if not isinstance(law, CoefficientLaw) or law.sizes["degree"] == 1 or data.burn_in or data.time.n > LONG:
+            return False
+        some = data.take(torch.linspace(0, len(data) - 1, min(MANY, len(data))).round().long())
+        return not math.isfinite(replace(self.rollouts, held=some).error(law, self.warmup))
 
 
 def check_delays(delays: int, least: int, times: int) -> None:
