@@ -222,8 +222,38 @@ def test_only_a_start_not_at_rest_is_reported_as_autonomous(signals):
 def test_a_kept_secret_is_a_note(signals):
     answer = certify(Modest(), signals)
     assert answer.time_invariant
-    assert answer.notes == ("not time-invariant by its parts, but measures so on these inputs",)
-    assert "not time-invariant by its parts, but measures so" in str(answer)
+    assert answer.notes == ("not autonomous, not time-invariant by its parts, but measures so on these inputs",)
+    assert "not autonomous, not time-invariant by its parts, but measures" in str(answer)
+
+
+def test_rest_that_the_parts_deny_is_a_note(signals):
+    class Humble(Decay):
+        properties = Properties(True, True, False, ("it thinks little of itself",))
+
+    answer = certify(Humble(), signals, show_progress=False)
+    assert answer.at_rest  # the verdict is the measurement's
+    assert answer.notes == ("not at rest, not time-invariant by its parts, but measures so on these inputs",)
+
+
+class RunsAway(DriftsAsItSays):
+    """From 1e-6 to 2e-6 without input; noise, larger than any input of the data, is answered by 1e30."""
+
+    def _step(self, memory, f_i, i):
+        memory, u = super()._step(memory, f_i, i)
+        return memory, u + 1e30 * torch.relu(f_i.abs() - LARGEST)
+
+
+def test_noise_that_makes_an_operator_run_away_does_not_hide_its_drift(usual):
+    answer = certify(RunsAway(), usual, show_progress=False)
+    assert (answer.causal, answer.autonomous, answer.at_rest, answer.time_invariant) == (True, True, False, False)
+    assert answer.drift == pytest.approx(1e-6 / LARGEST, rel=0.6)
+    assert answer.notes == ()
+
+
+def test_a_drift_that_noise_would_hide_breaks_a_promise(usual):
+    proud = type("Proud", (RunsAway,), {"properties": ALL_THREE})()
+    with pytest.raises(tino.CertificateError, match="should be at rest by its parts, but measures otherwise"):
+        certify(proud, usual, show_progress=False)
 
 
 def test_the_record_is_plain(signals):
@@ -295,10 +325,11 @@ def test_declared_equals_measured(problem, name, small_data):
     assert answer.derived == derived
     assert answer.causal == derived.causal
     assert answer.time_invariant == (DERIVED[name] == (True, True, True))
-    assert answer.notes == ()
+    rests = name == "causality-don"  # it has no bias: there zero stays zero, which its parts do not promise
+    assert answer.notes == (("not at rest by its parts, but measures so on these inputs",) if rests else ())
     if answer.causal:
         assert answer.autonomous == derived.autonomous
-        assert answer.at_rest == (derived.at_rest or name == "causality-don")  # has no bias: there zero stays zero
+        assert answer.at_rest == (derived.at_rest or rests)
     assert next(model.parameters()).dtype == torch.float32  # the model itself is unchanged
 
 

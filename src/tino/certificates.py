@@ -75,11 +75,8 @@ class Certificate:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        found = [
-            f"not {word} by its parts, but measures so on these inputs"
-            for word, promised, measured, _ in self._verdicts
-            if promised is False and measured and word in ("causal", "time-invariant")
-        ]
+        words = [f"not {word}" for word, promised, measured, _ in self._verdicts if promised is False and measured]
+        found = [f"{', '.join(words)} by its parts, but measures so on these inputs"] if words else []
         found += [f"{told}: {WHY}" for told in self.contradictions]
         if self.states == ("left out",):
             found.append("it takes an initial state, which was left out: others may change what was measured")

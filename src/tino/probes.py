@@ -16,17 +16,18 @@ outputs follows the kick: each third of the kick gives a third of the change, wi
 For records of size s, with E_s = max |G[s f] - G[0]|, the effect of the input on the output,
 
     defect = max_{i >= τ} |G[shift_τ s f]_i - G[s f]_{i-τ}| / E_s            (the shift pads with zeros)
-    drift = max_i |G[0]_i - G[0]_0| / E_1
+    drift = max_i |G[0]_i - G[0]_0| / E_1                                    (of the data: noise may make it run away)
     clock = max_i |u_i told another number of inputs - u_i| / E_s            (of an operator that runs step by step)
     mismatch = max_i |u_i step by step - G[s f]_i| / E_s
 
 A flow starts from a state: its record is started from the state after τ silent inputs, so that no step straddles the
 jump of f at T_0.
 
-Rounding is R = 64 ε U, U the largest |u| of the run, or max(1, s) times that at size 1 if it is larger. A property
-holds where every change <= tolerance * effect + R. Where one is larger, R is at least 16 times how far these outputs
-move if the inputs move by 4096 ε of the largest: a steep read-out such as exp, or an unstable flow, magnifies the
-rounding before it. A change <= R, or one without an effect to compare it with, is given relative to U if U > effect.
+Rounding is R = 64 ε U, U the largest |u| of the run, or max(1, s) times that at size 1 if it is larger; for drift, U is
+that of the run without input or those of the data. A property holds where every change <= tolerance * effect + R. Where
+one is larger, R is at least 16 times how far these outputs move if the inputs move by 4096 ε of the largest: a steep
+read-out such as exp, or an unstable flow, magnifies the rounding before it. A change <= R, or one without an effect to
+compare it with, is given relative to U if U > effect.
 """
 
 import inspect
@@ -96,8 +97,7 @@ def examine(subject: Subject, steps: bool) -> Found:
         raise _not_finite(subject)
     subject.usual = torch.maximum(subject.largest_of(u[1.0]).amax(0), subject.largest_of(silence).amax(0))
     subject.effect[1.0] = subject.largest_of(u[1.0] - silence).amax(0)
-    drift = subject.largest_of(silence - silence[:, :1])
-    found.drift.take(drift, subject.effect[1.0], subject.usual, 1.0, subject.tolerance)
+    _drift(subject, u[1.0][:SAMPLES], silence, found)
     cuts = spread(FIRST_CUTS, subject.f.shape[1] - 1, subject)
     _kick(subject, [Kick(c, k % len(subject.f), 1.0, "added") for k, c in enumerate(cuts)], u, found)
     if found.leak.holds:
@@ -119,6 +119,13 @@ def examine(subject: Subject, steps: bool) -> Found:
     if not found.kicks:
         raise _not_finite(subject)
     return found
+
+
+def _drift(subject: Subject, u: Tensor, silence: Tensor, found: Found) -> None:
+    """Relative to the answers u to the data: noise at which the operator runs away would hide the drift."""
+    effect = subject.largest_of(u - subject.silence[: len(u)]).amax(0)
+    size = torch.maximum(subject.largest_of(u).amax(0), subject.largest_of(silence))  # of each silent run
+    found.drift.take(subject.largest_of(silence - silence[:, :1]), effect, size, 1.0, subject.tolerance)
 
 
 def _calmed(subject: Subject, found: Found) -> Tensor:
