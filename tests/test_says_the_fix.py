@@ -164,4 +164,4 @@ def test_a_poor_fit_says_where_to_look(tmp_path, capsys):
     data = ["advection-reaction", "--train", "20", "--test", "4", "--n-t", "20", "--resolution", "24"]
     assert run(["train", *data[:1], "linear", *data[1:], "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().out
-    assert re.search("note: (a poor fit|no better than the mean).*: tino diagnose advection-reaction says", said)
+    assert re.search("note: (a poor fit|no better than the mean).*: tino diagnose says", said)
