@@ -111,7 +111,7 @@ class Train:
             say(*textwrap.wrap(line, 80, subsequent_indent="  "))
         if (fit := done.result.scores["fit"]) < POOR:
             told = "a poor fit" if fit > 0 else "no better than the mean of the outputs"
-            say(f"note: {told}: tino diagnose says what kind of model suits")
+            say(f"note: {told}: tino diagnose says what suits")
         say(f"saved in {folder}")
 
 
