@@ -800,6 +800,20 @@ def test_a_slow_flow_is_shifted_once_and_stepped_twice(small_data, monkeypatch):
     assert len(runs) == usual + 1
 
 
+def test_a_slow_model_that_leaks_is_certified_too(signals, monkeypatch):
+    monkeypatch.setattr(probes, "SLOW", -1.0)
+    monkeypatch.setattr(probes, "PATIENCE", 0.0)
+    for seed in range(6):
+        with pytest.warns(tino.TinoWarning, match="should be causal"):
+            assert not certify(Peeks(), signals, seed=seed, strict=False, show_progress=False).causal
+
+
+def test_steps_that_differ_are_noted(signals):
+    with pytest.warns(tino.TinoWarning, match="toy differs between step by step and the whole record"):
+        found = certify(StepsOtherwise(), signals, strict=False, show_progress=False)
+    assert any(note.startswith("it differs between step by step") for note in found.notes)
+
+
 class SteepConvolution(nn.Module):
     """Causal, by FFT: rounding reaches every time, and the read-out magnifies it where the response is large."""
 

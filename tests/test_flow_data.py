@@ -279,3 +279,13 @@ def test_a_law_that_diverges_on_a_record_of_the_fit_is_told():
     assert not found.runs_away
     found.law.weights.data[found.law.linear :] += 100.0
     assert found.runs_away
+
+
+def test_a_network_that_finds_no_linear_law_begins_from_diffusion():
+    """White noise has too many modes for any law in POD coefficients."""
+    generator = torch.Generator().manual_seed(0)
+    grid = tino.Periodic(1.0, (28, 28))
+    f, u = (torch.randn(12, 6, 784, dtype=torch.float64, generator=generator) for _ in range(2))
+    u[:, 0] = 0.0
+    model = fitted("flow-tino", recorded(f, u, grid), degree=1, steps=2)
+    assert "Δu" in model.readout()[0]

@@ -165,3 +165,18 @@ def test_a_poor_fit_says_where_to_look(tmp_path, capsys):
     assert run(["train", *data[:1], "linear", *data[1:], "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().out
     assert re.search("note: (a poor fit|no better than the mean).*: tino diagnose says", said)
+
+
+def test_a_model_that_is_named_takes_the_data():
+    """Flows start from u(T_0): where ic is more than that, diagnose names a network."""
+    f, x = pendulums(30)
+    time = tino.TimeGrid(0.0, DT * (f.shape[1] - 1), f.shape[1])
+    data = tino.Dataset(f, x[..., :1], time, tino.Point(), tino.Point(), ic=x[:, 0])
+    named = tino.diagnose(data, show_progress=False)
+    assert named.model == named.network
+    tino.build(named.model, data)
+
+
+def test_a_channel_named_like_an_option_is_no_option():
+    assert as_typed("the unit of force = 3 N differs") == "the unit of force = 3 N differs"
+    assert "my drop/x.npz" in as_typed("repair it with tino import my drop/x.npz --fill 0")

@@ -60,6 +60,7 @@ class Certificate:
     states: tuple[str, ...]  # initial states tried
     seed: int
     worst: dict[str, float]  # leak, ...: the size at which it is largest
+    steps_match: bool = True  # step by step and the whole record agree
 
     @property
     def declared(self) -> dict[str, bool | None]:
@@ -89,11 +90,13 @@ class Certificate:
     @property
     def contradictions(self) -> tuple[str, ...]:
         """What the parts promise and the measurement denies."""
-        return tuple(
+        found = tuple(
             f"it should be {word} by its parts, but measures otherwise ({self._at(number)})"
             for word, promised, measured, number in self._verdicts
             if promised and measured is False
         )
+        differs = f"it differs between step by step and the whole record (by {_short(self.mismatch or 0.0)})"
+        return found if self.steps_match else (*found, differs)
 
     @property
     def _verdicts(self) -> list[tuple[str, bool | None, bool | None, str]]:
@@ -218,7 +221,8 @@ def certify(
         *(STATES[1:] if not given and ways[1:] else ()),
     )
     found = _certificate(model_name(model), runs, derived, f.shape[1] - 1, tried, seed)
-    if broken := _broken(found, all(run.mismatch is None or run.mismatch.holds for run in runs)):
+    if found.contradictions:
+        broken = f"{found.name} {found.contradictions[0].removeprefix('it ')}"
         if strict:
             raise CertificateError(broken)
         warnings.warn(f"{broken}: {WHY}", TinoWarning, stacklevel=2)
@@ -280,13 +284,5 @@ def _certificate(
         states=states,
         seed=seed,
         worst={key: one.size for key, one in found.items() if one is not None},
+        steps_match=holds["mismatch"] is not False,
     )
-
-
-def _broken(found: Certificate, steps_match: bool) -> str:
-    """A promise that the measurement denies, in words; nothing if all are kept."""
-    if found.contradictions:
-        return f"{found.name} {found.contradictions[0].removeprefix('it ')}"
-    if not steps_match:
-        return f"{found.name} differs between step by step and the whole record (by {_short(found.mismatch or 0.0)})"
-    return ""

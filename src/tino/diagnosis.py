@@ -26,6 +26,7 @@ from tino.data import Dataset, check_dataset
 from tino.grids import Periodic
 from tino.models.closed import suits_waves
 from tino.models.registry import flow_to_begin_with, model_to_begin_with
+from tino.parts.start import starts_from_ic
 from tino.progress import progress
 from tino.regression import (
     MODES_IN,
@@ -309,6 +310,6 @@ def _verdict(data: Dataset, samples: Samples, starts: bool, found: dict[str, Any
     found["network"] = model_to_begin_with(data, causal is not False, found["autonomous"] is not False, forgets)
     waves = isinstance(data.outputs, Periodic) and suits_waves(data) and found["state"].word == "u itself"
     flow = flow_to_begin_with(data, found["autonomous"] is not False, waves)
-    found["model"] = found["network"] if causal is False else flow
+    found["model"] = flow if causal is not False and starts_from_ic(data) else found["network"]
     found |= {key: getattr(samples, key) for key in ("records", "block", "unknown_starts", "unknown_clock")}
     return Diagnosis(data.name, len(samples.u), causal=causal, at_rest=at_rest, notes=tuple(notes), **found)

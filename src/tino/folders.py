@@ -87,9 +87,10 @@ def place_to_train(folder: Path, resume: bool, force: bool) -> Path:
             )
         raise TinoError(f"the run{_model(folder)} in {folder} is finished: there is nothing to resume")
     place = folder / NEW if finished else folder
-    kept = next((place / name for name in (CHECKPOINT, WEIGHTS) if (place / name).exists()), None)
-    if kept is not None and not (resume or (place / RUN).exists()):
-        raise TinoError(f"{place} holds an unfinished run: continue it with resume = True, or delete {kept}")
+    kept = [str(place / name) for name in (CHECKPOINT, WEIGHTS) if (place / name).exists()]
+    if kept and not (resume or (place / RUN).exists()):
+        told = f"{place} holds an unfinished run: continue it with resume = True"
+        raise TinoError(f"{told}, or delete {' and '.join(kept)}")
     return place
 
 
@@ -108,7 +109,7 @@ def stoppable(place: Path) -> Iterator[None]:
         elif doing == "fitting":
             told = "there is no checkpoint of that: run the same command again"
         else:
-            told = f"a closed form keeps no checkpoint, it is fitted again: {go_on}"
+            told = f"there is no checkpoint of the fit, which is done again: {go_on}"
         raise KeyboardInterrupt(f"stopped while {doing}; {told}") from None
 
 

@@ -226,7 +226,7 @@ def _shift(subject: Subject, u: dict[float, Tensor], found: Found) -> None:
     tried = [(size, steps) for size in u for steps in (shifts if size == 1 else [shifts[subject.up_to(len(shifts))]])]
     if not found.leak.holds:  # not time-invariant anyway
         tried = tried[-1:]
-    if subject.late:
+    elif subject.late:
         tried = [tried[subject.up_to(len(shifts))]]  # at size 1
     if starts_from_a_state(subject.operator):
         answers = [_after_silence(subject, size * subject.f, k) for size, k in tried]

@@ -8,14 +8,14 @@ from tino.errors import TinoError
 from tino.text import visible
 
 OPTION = re.compile(  # as Python has it: inputs = 'none', ic = True, units = 'force=N', drop_channel
-    r"(?<![\w'./-])(?:(?P<name>inputs|ic|axes|units|dt|resume|force) = (?P<value>True|'\w+')?"
+    r"(?<![\w'./-])(?:(?P<name>inputs|ic|axes|units|dt|(?:resume|force)(?= = True)) = (?P<value>True|'\w+')?"
     r"|(?P<alone>drop_channel|burn_in|test_share|test_set)(?![\w'.=]))"
 )
 
 ADVICE = re.compile(
     r"(?<=repair it with ).*|(?<=: use ).*|(?<=: )cut(?= it at gaps)|\b(?:drop|fill)(?= leaves | repairs )"
 )
-REPAIR = re.compile(r"(?<![\w'./-])(?:fill|cut|drop|resample|dt)(?![\w'.=])")  # plain words, elsewhere
+REPAIR = re.compile(r"(?<![\w'./-])(?:fill|cut|drop|resample|dt)(?![\w'.=/])")  # plain words, elsewhere
 
 
 def read_shard(text: str) -> tuple[int, int]:

@@ -89,7 +89,7 @@ def search(plan: ClosedForm, train: Dataset, show_progress: bool) -> Search:
             raise TinoError(f"no closed form follows the held-out records of {train.name}, of {train.time.n} times")
         found.steady()
         if found.runs_away:
-            found.notes += ("it diverges on some of the records it was fitted to: prefer linear or flow-tino",)
+            found.notes += ("it diverges on some of its training records: a linear law (degree = 1) cannot",)
     return found
 
 
@@ -297,7 +297,8 @@ def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[
             if s > 1 and found.relative < GOOD[1]:
                 return
             degrees = [plan.degree] if plan.degree else range(1, 6)
-            fits = [d for d in degrees if terms(p * at.states, sources, d, MOMENTS) <= TERMS]
+            most = TERMS - plan.clock * (p * at.states + MOMENTS * sources)
+            fits = [d for d in degrees if terms(p * at.states, sources, d, MOMENTS) <= most]
             for constant in constants:
                 if fits:
                     yield [law(p, s, d, at.states, constant, MOMENTS, MOMENTS * (d > 1)) for d in fits]
@@ -307,7 +308,7 @@ def families(plan: ClosedForm, found: Search, at: Coordinates) -> Iterator[list[
         if p > 1 and not asked and found.relative < FOLLOWS:
             return
         sizes = {"delays": p, "stride": s, "moments": min(p * s + 1, MOMENTS), "near": int(p > 1)}
-        if p * s >= data.time.n or p * at.states + sizes["moments"] * sources > TERMS:
+        if p * s >= data.time.n or (1 + plan.clock) * (p * at.states + sizes["moments"] * sources) > TERMS:
             continue
         for constant in constants:
             one = partial(law, **sizes, constant=constant)

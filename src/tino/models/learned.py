@@ -69,14 +69,17 @@ class Learned(Plan):
         return self._on_the_grid(law, rollouts)
 
     def _closed_form(self, train: Dataset, show_progress: bool) -> Search:
-        """The linear one where products hardly follow, or diverge on a record: a damped linear law cannot."""
+        """The linear one where products hardly follow, or diverge on a record, which a damped linear law cannot."""
         plan = ClosedForm(self.degree, "pod", self.delays, self.stride, self.clock)
         found = search(plan, train, show_progress)
         assert isinstance(found.law, CoefficientLaw)
         follows = found.relative <= HARDLY and not found.runs_away
         if self.degree or follows or found.law.sizes["degree"] == 1:
             return found
-        return search(replace(plan, degree=1), train, show_progress)
+        try:
+            return search(replace(plan, degree=1), train, show_progress)
+        except TinoError:  # it would have too many terms
+            return found
 
     def _in_coefficients(self, found: Search, train: Dataset) -> Fitted:
         if not isinstance(found.law, CoefficientLaw):
@@ -111,5 +114,8 @@ class Learned(Plan):
 
 def _needs_delays(train: Dataset, show_progress: bool) -> bool:
     """Whether u is not the state: the best linear law reads more than the last u."""
-    law = search(ClosedForm(1, "pod"), train, show_progress).law
+    try:
+        law = search(ClosedForm(1, "pod"), train, show_progress).law
+    except TinoError:  # none follows
+        return False
     return law is not None and law.lags > 1

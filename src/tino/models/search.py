@@ -89,7 +89,7 @@ class Search:
         if not isinstance(law, CoefficientLaw) or law.sizes["degree"] == 1 or data.burn_in or data.time.n > LONG:
             return False
         some = data.take(torch.linspace(0, len(data) - 1, min(MANY, len(data))).round().long())
-        return not math.isfinite(replace(self.rollouts, held=some).error(law, self.warmup))
+        return not math.isfinite(replace(self.rollouts, held=some, before=0).error(law, self.warmup))
 
 
 def check_delays(delays: int, least: int, times: int) -> None:

@@ -64,8 +64,8 @@ def starts_shared(train: Dataset) -> bool:
 
 def starts_from_ic(train: Dataset) -> bool:
     """Whether ic, if there is one, is u(T_0), but for a constant offset."""
-    if train.ic is None:
-        return True
+    if train.ic is None or train.ic.shape[1] != train.output_size:
+        return train.ic is None
     difference = train.ic.double() - train.u[:, 0].double()
     size = float(train.u.double().std())
     return bool(((difference - difference.mean(0)).abs() <= NEAR * size).all())
