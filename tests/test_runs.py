@@ -495,7 +495,7 @@ def test_shards_share_the_cells():
         (
             "linear",
             "certify",
-            "stopped while certifying; a closed form keeps no checkpoint, it is fitted again: continue",
+            "stopped while certifying; there is no checkpoint of the fit, which is done again: continue",
         ),
         ("linear", "fit", "stopped while fitting; there is no checkpoint of that: run the same command again"),
     ],
